@@ -1,0 +1,45 @@
+"""Writing a file so that no reader, and no crash, ever meets half of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, TextIO, overload
+
+from feddag.errors import FeddagError
+
+
+@overload
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["w"] = "w"
+) -> AbstractContextManager[TextIO]: ...
+@overload
+def atomic_write(path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
+    """Open a file for writing that appears under its name only once it is complete.
+
+    The content goes to a temporary file in the same directory (a rename is atomic only within one file
+    system), reaches the disk, and then takes the place of `path`. If the body raises, `path` stays as it was
+    and nothing is left behind. A symbolic link is written through, as `open` would.
+
+    Text is UTF-8 and its line ends are written as given, so that a file is the same on every platform.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FeddagError(f"{path}: the directory {target.parent} does not exist. Create it first.")
+    # Opened by name rather than by tempfile, whose files are private (0600): this one obeys the umask.
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    encoding, newline = (None, None) if mode == "wb" else ("utf-8", "")
+    try:
+        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

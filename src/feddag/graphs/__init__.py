@@ -1,0 +1,27 @@
+"""Graphs: what they are, how far apart they are, and how they become files.
+
+Everywhere, `adjacency[i, j] = 1` is the edge i -> j, and an undirected edge i -- j has both entries 1.
+"""
+
+from __future__ import annotations
+
+from feddag.graphs.causal_graph import CausalGraph
+from feddag.graphs.dag import is_dag, threshold_to_dag, to_cpdag
+from feddag.graphs.export import GraphFormat, read_graph, write_graph
+from feddag.graphs.matrices import Adjacency, Scores
+from feddag.graphs.metrics import GraphMetrics, compare, shd
+
+__all__ = [
+    "Adjacency",
+    "CausalGraph",
+    "GraphFormat",
+    "GraphMetrics",
+    "Scores",
+    "compare",
+    "is_dag",
+    "read_graph",
+    "shd",
+    "threshold_to_dag",
+    "to_cpdag",
+    "write_graph",
+]

@@ -1,0 +1,88 @@
+"""Directed acyclic graphs as matrices: telling one, making one from scores, and its equivalence class."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from feddag.errors import FeddagError
+from feddag.graphs.matrices import Adjacency, as_adjacency, as_scores
+
+
+def is_dag(adjacency: ArrayLike) -> bool:
+    """Whether every edge is directed and no directed path returns to its start.
+
+    An undirected edge is stored as both directions, hence a cycle of two: a PDAG that has one is not a DAG.
+    """
+    edges = as_adjacency(adjacency).astype(bool)
+    remaining = np.ones(len(edges), dtype=bool)
+    while remaining.any():
+        roots = remaining & ~edges[remaining].any(axis=0)
+        if not roots.any():
+            return False
+        remaining &= ~roots
+    return True
+
+
+def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5) -> Adjacency:
+    """The DAG that scores describe: edges above `threshold`, less the weakest edge of every cycle.
+
+    As long as there is a cycle, the edge with the lowest score among those that lie on one is cut. An edge
+    off every cycle is never touched, however weak. Among equal scores the edge with the lowest source goes
+    first, then the one with the lowest target. The diagonal does not count: a self-loop is a cycle
+    of one edge, and is cut.
+    """
+    scores = as_scores(scores)
+    edges = scores > threshold
+    weakest_first = np.argsort(scores[edges], kind="stable")
+    # One pass is enough: a cut never closes a cycle, so an edge that was passed over needs no second look.
+    for source, target in np.argwhere(edges)[weakest_first].tolist():
+        if _reaches(edges, target, source):
+            edges[source, target] = False
+    return edges.astype(np.int8)
+
+
+def _reaches(edges: NDArray[np.bool_], start: int, end: int) -> bool:
+    reached = frontier = edges[start]
+    while frontier.any() and not reached[end]:
+        frontier = edges[frontier].any(axis=0) & ~reached
+        reached = reached | frontier
+    return bool(reached[end])
+
+
+def to_cpdag(adjacency: ArrayLike) -> Adjacency:
+    """The CPDAG of a DAG: what observational data alone can tell of it.
+
+    An edge keeps its direction if every DAG with the same conditional independences directs it so, and is
+    undirected (both entries 1) otherwise. The v-structures are directed first, then Meek's rules 1-3 until
+    nothing changes (Meek 1995; his rule 4 is for background knowledge beyond the v-structures).
+    """
+    dag = as_adjacency(adjacency).astype(bool)
+    if not is_dag(dag):
+        raise FeddagError("A CPDAG is defined for a DAG, and this graph has a cycle or an undirected edge.")
+    skeleton = dag | dag.T
+    apart = ~skeleton
+    np.fill_diagonal(apart, False)
+
+    # Products of boolean matrices are paths: (a @ b)[i, j] says whether some k has a[i, k] and b[k, j].
+    directed = dag & (apart @ dag)
+    while True:
+        undirected = skeleton & ~directed & ~directed.T
+        away_from_collider = directed.T @ apart
+        away_from_cycle = directed @ directed
+        compelled = undirected & (away_from_collider | away_from_cycle)
+        compelled |= _kites(undirected, directed, apart)
+        if not compelled.any():
+            return (directed | undirected).astype(np.int8)
+        directed |= compelled
+
+
+def _kites(
+    undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Meek's rule 3: the edges i -- j for which i -- k -> j and i -- l -> j, k and l not adjacent."""
+    found = np.zeros_like(undirected)
+    for i, j in np.argwhere(undirected & (undirected @ directed)):
+        between = undirected[i] & directed[:, j]
+        found[i, j] = apart[np.ix_(between, between)].any()
+    return found

@@ -1,0 +1,289 @@
+"""Graphs as files, for other tools to read and for known graphs to be read from.
+
+| format      | file name      | keeps                                                                  |
+|-------------|----------------|------------------------------------------------------------------------|
+| `edges`     | `*.edges.csv`  | a row per edge: `source,target` and, if there are any, `score`         |
+| `adjacency` | `*.csv`        | the 0/1 matrix under a row and beside a column of names; no scores     |
+| `dot`       | `*.dot`        | a drawing, for Graphviz; written only                                  |
+| `graphml`   | `*.graphml`    | nodes and edges, with the scores of the edges                          |
+| `json`      | `*.json`       | everything, as networkx's node-link data; all scores                   |
+
+An undirected edge is both of its directions, as in the adjacency (in `dot`, one line without an arrow head).
+An edge list knows only nodes that have an edge: `read_graph` takes `names` for the others and for the order.
+Where a file keeps the scores of its edges only, the other pairs are read with the score 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+from xml.etree.ElementTree import ParseError
+
+import networkx as nx
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.files import atomic_write
+from feddag.graphs.causal_graph import CausalGraph
+
+GraphFormat = Literal["edges", "adjacency", "dot", "graphml", "json"]
+
+_FORMAT_OF_ENDING: dict[str, GraphFormat] = {
+    ".edges.csv": "edges",  # before .csv, which it also ends in
+    ".csv": "adjacency",
+    ".dot": "dot",
+    ".graphml": "graphml",
+    ".json": "json",
+}
+
+
+def write_graph(
+    graph: CausalGraph,
+    path: str | os.PathLike[str],
+    format: GraphFormat | None = None,  # noqa: A002 - the word every reader expects here
+) -> None:
+    """Write `graph` in the format that the file name tells, or in `format`.
+
+    A file that exists is replaced whole or, if something fails, not at all.
+    """
+    text = _RENDERERS[_format_of(path, format)](graph)
+    with atomic_write(path) as stream:
+        stream.write(text)
+
+
+def read_graph(
+    path: str | os.PathLike[str],
+    format: GraphFormat | None = None,  # noqa: A002
+    *,
+    names: Sequence[str] | None = None,
+) -> CausalGraph:
+    """Read a graph that `write_graph`, or another tool, wrote.
+
+    `names` are the nodes in the order wanted. An edge list needs them if some node has no edge; any other
+    file must have exactly these nodes.
+    """
+    parse = _PARSERS.get(_format_of(path, format))
+    if parse is None:
+        raise FeddagError(f"{path}: a drawing cannot be read. Use one of {', '.join(_PARSERS)}.")
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")  # spreadsheets put a byte order mark in front
+        return parse(text, names if names is None else list(names))
+    except FileNotFoundError:
+        raise FeddagError(f"{path}: there is no such file. Check the path.") from None
+    except OSError as error:
+        raise FeddagError(f"{path}: the file cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        raise FeddagError(f"{path}: byte {error.start} is not UTF-8. Save the file as UTF-8 text.") from None
+    except csv.Error as error:
+        raise FeddagError(f"{path}: this is not a CSV file ({error}). Check its quotes.") from None
+    except FeddagError as error:
+        raise FeddagError(f"{path}: {error}") from None
+
+
+def _format_of(path: str | os.PathLike[str], given: GraphFormat | None) -> GraphFormat:
+    known = get_args(GraphFormat)
+    if given is not None and given not in known:
+        raise FeddagError(f"format must be one of {', '.join(known)}. Got {given!r} instead.")
+    if given is not None:
+        return given
+    name = os.fspath(path).lower()
+    for ending, its_format in _FORMAT_OF_ENDING.items():
+        if name.endswith(ending):
+            return its_format
+    raise FeddagError(
+        f"{path}: the file name does not tell the format. End it in one of {', '.join(_FORMAT_OF_ENDING)}, "
+        f"or give format as one of {', '.join(known)}."
+    )
+
+
+def _render_edges(graph: CausalGraph) -> str:
+    scores = graph.scores
+    rows = [["source", "target"] if scores is None else ["source", "target", "score"]]
+    for i, j in np.argwhere(graph.adjacency):
+        score = [] if scores is None else [repr(float(scores[i, j]))]
+        rows.append([graph.names[i], graph.names[j], *score])
+    return _render_csv(rows)
+
+
+def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    columns = list(reader.fieldnames or [])
+    if not {"source", "target"} <= set(columns):
+        raise FeddagError(f"the first row must name the columns source and target. Got {columns} instead.")
+    graph = nx.DiGraph()
+    graph.add_nodes_from(names or [])
+    for row in reader:
+        ends = row["source"], row["target"]
+        for column, node in zip(("source", "target"), ends, strict=True):
+            if not node:
+                raise FeddagError(f"line {reader.line_num}, column {column!r} is empty. Name a node there.")
+            if names is not None and node not in names:
+                raise FeddagError(
+                    f"line {reader.line_num}, column {column!r} has {node!r}, which is not among the names. "
+                    "Add it to the names, or correct the file."
+                )
+        if graph.has_edge(*ends):
+            raise FeddagError(
+                f"line {reader.line_num} repeats the edge {ends[0]!r} -> {ends[1]!r}. Keep one."
+            )
+        attributes = {"score": _number(row["score"], reader.line_num, "score")} if "score" in columns else {}
+        graph.add_edge(*ends, **attributes)
+    if not graph:
+        raise FeddagError("the edge list has no edges, so it names no nodes. Give the names.")
+    return _in_order(CausalGraph.from_networkx(graph), names)
+
+
+def _render_adjacency(graph: CausalGraph) -> str:
+    rows = [[name, *map(str, entries)] for name, entries in zip(graph.names, graph.adjacency, strict=True)]
+    return _render_csv([["", *graph.names], *rows])
+
+
+def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = next(reader, [])
+    if len(header) < 2:
+        raise FeddagError(
+            f"the first row must be an empty cell and the names of the nodes. Got {header} instead."
+        )
+    columns = header[1:]
+    if header[:2] == ["source", "target"]:
+        raise FeddagError("this is an edge list. Read it with format='edges', or name it *.edges.csv.")
+    adjacency: list[list[float]] = []
+    for row in filter(None, reader):
+        expected = columns[len(adjacency)] if len(adjacency) < len(columns) else None
+        if row[0] != expected:
+            raise FeddagError(
+                f"line {reader.line_num} is the row of {row[0]!r} where the first row has {expected!r}. "
+                "Give rows and columns the same names in the same order."
+            )
+        if len(row) != len(columns) + 1:
+            raise FeddagError(
+                f"line {reader.line_num} has {len(row) - 1} entries for {len(columns)} columns. "
+                "Give one per column."
+            )
+        adjacency.append([])
+        for column, cell in zip(columns, row[1:], strict=True):
+            entry = _number(cell, reader.line_num, column)
+            if entry not in (0, 1):
+                raise FeddagError(
+                    f"line {reader.line_num}, column {column!r} has {cell!r}. Write 1 for an edge, else 0."
+                )
+            adjacency[-1].append(entry)
+    if len(adjacency) < len(columns):
+        raise FeddagError(f"there is no row of {columns[len(adjacency)]!r}. Give one row per column.")
+    return _in_order(CausalGraph(adjacency, columns), names)
+
+
+def _render_dot(graph: CausalGraph) -> str:
+    lines = [f"  {_dot_quoted(name)};" for name in graph.names]
+    for i, j in np.argwhere(graph.adjacency):
+        undirected = graph.adjacency[j, i]
+        if undirected and j < i:
+            continue
+        attributes = ["dir=none"] if undirected else []
+        if graph.scores is not None and not undirected:
+            attributes.append(f'label="{graph.scores[i, j]:.2f}"')
+        suffix = f" [{', '.join(attributes)}]" if attributes else ""
+        lines.append(f"  {_dot_quoted(graph.names[i])} -> {_dot_quoted(graph.names[j])}{suffix};")
+    return "\n".join(["digraph {", *lines, "}", ""])
+
+
+def _dot_quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+# https://www.w3.org/TR/xml/#charsets: the characters that XML cannot hold, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _render_graphml(graph: CausalGraph) -> str:
+    for name in graph.names:
+        if _NOT_XML.search(name):
+            raise FeddagError(
+                f"GraphML cannot hold the control character in the name {name!r}. Rename the variable."
+            )
+    buffer = io.BytesIO()
+    nx.write_graphml_xml(graph.to_networkx(), buffer)
+    return buffer.getvalue().decode("utf-8")
+
+
+def _parse_graphml(text: str, names: Sequence[str] | None) -> CausalGraph:
+    try:
+        graph = nx.parse_graphml(text)
+    except (ParseError, nx.NetworkXException, KeyError, ValueError) as error:
+        raise FeddagError(f"this is not a GraphML file ({error}). Export it again.") from None
+    return _in_order(CausalGraph.from_networkx(graph), names)
+
+
+def _render_json(graph: CausalGraph) -> str:
+    network = graph.to_networkx()
+    if graph.scores is not None:
+        network.graph["scores"] = graph.scores.tolist()
+    return json.dumps(nx.node_link_data(network, edges="edges"), ensure_ascii=False, indent=1) + "\n"
+
+
+def _parse_json(text: str, names: Sequence[str] | None) -> CausalGraph:
+    try:
+        document = json.loads(text)
+        network = nx.node_link_graph(document, directed=True, multigraph=False, edges="edges")
+        listed = [node["id"] for node in document["nodes"]]
+        scores = document.get("graph", {}).get("scores")
+        graph = CausalGraph.from_networkx(network)
+    except json.JSONDecodeError as error:
+        raise FeddagError(f"this is not JSON ({error}). Correct it there.") from None
+    except (AttributeError, KeyError, TypeError, nx.NetworkXException) as error:
+        raise FeddagError(
+            f"this is not node-link data ({type(error).__name__}: {error}). "
+            'Give {"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"source": "a", "target": "b"}]}.'
+        ) from None
+    odd = [name for name in graph.names if listed.count(name) != 1]
+    if odd:
+        raise FeddagError(f"nodes and edges disagree on {odd}. List every node exactly once under nodes.")
+    if scores is not None:
+        graph = CausalGraph(graph.adjacency, graph.names, scores)
+    return _in_order(graph, names)
+
+
+def _render_csv(rows: list[list[str]]) -> str:
+    buffer = io.StringIO(newline="")
+    # The csv module quotes a cell for every special character but a lone carriage return.
+    carriage_return = any("\r" in cell for row in rows for cell in row)
+    quoting = csv.QUOTE_ALL if carriage_return else csv.QUOTE_MINIMAL
+    csv.writer(buffer, lineterminator="\n", quoting=quoting).writerows(rows)
+    return buffer.getvalue()
+
+
+def _number(cell: str | None, line: int, column: str) -> float:
+    try:
+        return float(cell or "")
+    except ValueError:
+        raise FeddagError(
+            f"line {line}, column {column!r} has {cell or ''!r}. Write a number there."
+        ) from None
+
+
+def _in_order(graph: CausalGraph, names: Sequence[str] | None) -> CausalGraph:
+    return graph if names is None else graph.reordered(names)
+
+
+_RENDERERS: dict[GraphFormat, Callable[[CausalGraph], str]] = {
+    "edges": _render_edges,
+    "adjacency": _render_adjacency,
+    "dot": _render_dot,
+    "graphml": _render_graphml,
+    "json": _render_json,
+}
+
+_PARSERS: dict[GraphFormat, Callable[[str, Sequence[str] | None], CausalGraph]] = {
+    "edges": _parse_edges,
+    "adjacency": _parse_adjacency,
+    "graphml": _parse_graphml,
+    "json": _parse_json,
+}

@@ -1,0 +1,99 @@
+"""A file appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from feddag.errors import FeddagError
+from feddag.files import atomic_write
+
+
+def test_text_is_utf_8_with_line_ends_as_written(tmp_path):
+    with atomic_write(tmp_path / "f") as stream:
+        stream.write("é\n\r\n")
+    assert (tmp_path / "f").read_bytes() == "é\n\r\n".encode()
+
+
+def test_bytes_are_written_in_binary_mode(tmp_path):
+    with atomic_write(tmp_path / "f", "wb") as stream:
+        stream.write(b"\x00\xff")
+    assert (tmp_path / "f").read_bytes() == b"\x00\xff"
+
+
+def test_the_old_content_stands_until_the_new_is_complete(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("old")
+    with atomic_write(path) as stream:
+        stream.write("new")
+        stream.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_half_way_leaves_the_old_file_and_no_temporary(tmp_path, error):
+    def fail_half_way():
+        with atomic_write(path) as stream:
+            stream.write("half")
+            raise error
+
+    path = tmp_path / "f"
+    path.write_text("old")
+    with pytest.raises(error):
+        fail_half_way()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_an_error_half_way_leaves_nothing_where_nothing_was(tmp_path):
+    with pytest.raises(RuntimeError), atomic_write(tmp_path / "f"):
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_replacement_that_fails_leaves_no_temporary(tmp_path):
+    (tmp_path / "f").mkdir()
+    with pytest.raises(OSError, match="f"), atomic_write(tmp_path / "f") as stream:
+        stream.write("new")
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_the_content_reaches_the_disk_before_the_name(tmp_path, monkeypatch):
+    calls = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("replace"), replace(*paths)))
+    with atomic_write(tmp_path / "f") as stream:
+        stream.write("x")
+    assert calls == ["fsync", "replace"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
+@pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_are_those_of_the_umask(tmp_path, umask, expected):
+    before = os.umask(umask)
+    try:
+        with atomic_write(tmp_path / "f") as stream:
+            stream.write("x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == expected
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_a_symbolic_link_is_written_through(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    with atomic_write(tmp_path / "link") as stream:
+        stream.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_missing_directory_is_refused_by_name(tmp_path):
+    with pytest.raises(FeddagError, match="absent does not exist"), atomic_write(tmp_path / "absent" / "f"):
+        pass
