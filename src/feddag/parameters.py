@@ -1,0 +1,68 @@
+"""Parameter constraints as data: what a parameter must be, in words and as a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A test, and the words that follow "must be" when it fails."""
+
+    wording: str
+    accepts: Callable[[Any], bool]
+
+    def __or__(self, other: Constraint) -> Constraint:
+        return Constraint(
+            f"{self.wording} or {other.wording}", lambda value: self.accepts(value) or other.accepts(value)
+        )
+
+
+def is_whole(value: Any, at_least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least
+
+
+def is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and bool(np.isfinite(value))
+    )
+
+
+def whole(at_least: int) -> Constraint:
+    return Constraint(f"a whole number of at least {at_least}", lambda value: is_whole(value, at_least))
+
+
+def number(wording: str, accepts: Callable[[float], bool]) -> Constraint:
+    return Constraint(wording, lambda value: is_number(value) and accepts(value))
+
+
+def one_of(options: Collection[str]) -> Constraint:
+    return Constraint(
+        "one of " + ", ".join(map(repr, options)), lambda value: isinstance(value, str) and value in options
+    )
+
+
+none = Constraint("None", lambda value: value is None)
+boolean = Constraint("True or False", lambda value: isinstance(value, bool | np.bool_))
+positive = number("a positive number", lambda value: value > 0)
+at_least_zero = number("a number of at least 0", lambda value: value >= 0)
+
+
+def check(parameters: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
+    """Raise on the first parameter that its constraint does not accept."""
+    for name, constraint in constraints.items():
+        if not constraint.accepts(parameters[name]):
+            raise refusal(name, constraint.wording, parameters[name])
+
+
+def refusal(name: str, wording: str, value: Any) -> FeddagError:
+    found = " ".join(repr(value).split())
+    return FeddagError(f"{name} must be {wording}. Got {found} instead.")

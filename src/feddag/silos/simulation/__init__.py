@@ -1,0 +1,7 @@
+"""Simulators: random graphs, and tables at many sites that follow them."""
+
+from __future__ import annotations
+
+from feddag.silos.simulation.simulate import Simulation, simulate
+
+__all__ = ["Simulation", "simulate"]

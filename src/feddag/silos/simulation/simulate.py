@@ -1,0 +1,227 @@
+"""Data whose causal graph is known: one random graph, and at each site rows that follow it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from feddag.errors import FeddagError
+from feddag.graphs import CausalGraph, write_graph
+from feddag.silos.silo import Silo
+from feddag.silos.simulation.mechanisms import MECHANISMS
+from feddag.silos.simulation.parameters import DEFAULT_NODES, MINIMUM_ROWS, check_parameters
+from feddag.silos.simulation.random_graphs import erdos_renyi, scale_free
+from feddag.silos.simulation.streams import Stream, generator
+from feddag.silos.simulation.structural_model import StructuralModel
+
+NONLINEAR_SITE_VARIANCES = (0.8, 1.0)
+UNEVEN_SHARES = (0.2, 0.4, 0.6, 0.8)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """The sites' tables, the graph they follow, and what was drawn on the way, in the types that JSON has.
+
+    `drawn["parameters"]` are the arguments of `simulate`, `drawn["sites"]` each site's mechanism, noise
+    variances by node, number of rows and, where it is linear, its weights.
+    """
+
+    silos: tuple[Silo, ...]
+    truth: CausalGraph
+    drawn: dict[str, Any]
+
+    def write(self, folder: str | Path) -> None:
+        """Write `<site>.csv` for every site, `truth.csv` and `simulation.json` into a new or empty folder.
+
+        The folder appears complete or not at all. Each number has the digits that give the same bits again.
+        """
+        folder = Path(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FeddagError(f"{folder} must be a new or an empty folder. Got one with content instead.")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
+            complete = Path(aside) / folder.name
+            complete.mkdir()
+            for silo in self.silos:
+                silo.to_frame().to_csv(complete / f"{silo.name}.csv", index=False)
+            write_graph(self.truth, complete / "truth.csv")
+            (complete / "simulation.json").write_text(
+                json.dumps(self.drawn, indent=2) + "\n", encoding="utf-8"
+            )
+            if folder.exists():
+                folder.rmdir()
+            complete.rename(folder)
+
+
+def simulate(
+    nodes: int | None = None,
+    *,
+    graph: Literal["ER", "SF"] | CausalGraph | ArrayLike = "ER",
+    edges_per_node: float = 2,
+    edge_probability: Literal["published", "exact"] = "published",
+    orientation: Literal["arrival", "random"] = "arrival",
+    mechanism: str | Sequence[str] | None = None,
+    heterogeneous: bool = False,
+    sites: int = 10,
+    rows: int | Sequence[int] = 600,
+    uneven: bool = False,
+    noise: str = "gaussian",
+    noise_variance: float | None = None,
+    noise_deviation_range: tuple[float, float] | None = None,
+    standardised: bool = False,
+    shared_draws: bool = False,
+    seed: int = 0,
+) -> Simulation:
+    """Simulate sites that share one causal graph; by default as in section 5.1 of the FedDAG paper.
+
+    Args:
+        nodes: The number of variables, 10 unless given. A graph of your own brings its own number.
+        graph: `"ER"` (Erdős-Rényi), `"SF"` (scale-free, Barabási-Albert), or a graph of your own: a
+            `CausalGraph` or an adjacency matrix, whose entry [i, j] is 1 for the edge i → j.
+        edges_per_node: The 2 of "ER2": the wanted number of edges is this times `nodes`.
+        edge_probability: Of an Erdős-Rényi edge, for s wanted edges among d nodes. `"published"`, 2s/d², is
+            what the paper's data were drawn with (about 18 edges for ER2 with 10 nodes); `"exact"`,
+            2s/(d² − d), is what it prints, and gives s edges on average.
+        orientation: Of a scale-free graph. `"arrival"`: from the older node to the newcomer. `"random"`:
+            along a random order, as the paper's data were drawn.
+        mechanism: How a node follows from its parents. `"linear"`; `"gp"`, a Gaussian process over all
+            parents; `"gp-add"`, a sum of one for each parent; `"mlp"`; `"mim"`, a sum of three index
+            functions. With `heterogeneous=True` also several candidates. None stands for `"gp"`, or for all
+            five candidates.
+        heterogeneous: False: one model for all sites, whose rows are drawn jointly and dealt out. True: each
+            site draws a model of its own, linear with probability 1/2, else any nonlinear candidate with
+            equal probability. (Candidates that are all linear, or all not, leave the first choice out.)
+        sites: The number of sites.
+        rows: Per site: one number for all, or one for each.
+        uneven: Let each site have 20, 40, 60 or 80 % of `rows`, drawn with equal probability.
+        noise: Its law, always of mean 0: `"gaussian"`, `"laplace"`, `"uniform"`, `"exponential"` or
+            `"gumbel"`.
+        noise_variance: Of every node at every site. None is the paper's: 1, except that with
+            `heterogeneous=True` a nonlinear site draws 0.8 or 1 for all its nodes.
+        noise_deviation_range: Draw instead each node's standard deviation uniformly between these two.
+        standardised: Bring each variable to mean 0 and variance 1 before its children see it: over all sites
+            where they share a model, else within each site.
+        shared_draws: With `heterogeneous=True`, let all sites use the same random numbers for their noise and
+            their nonlinear functions, so that nonlinear sites of one kind and variance have equal rows. The
+            published generator does so, as it seeds every site alike. For comparison with it only.
+        seed: Equal arguments give equal data. The graph, each site's model and its noise have streams of
+            their own: more rows keep the graph, and another site keeps the heterogeneous sites before it.
+    """
+    parameters = dict(locals())
+    check_parameters(parameters)
+    if isinstance(graph, CausalGraph):
+        truth = graph
+    elif not isinstance(graph, str):
+        truth = _named(graph)
+    elif graph == "ER":
+        rng = generator(seed, Stream.GRAPH)
+        truth = _named(erdos_renyi(nodes or DEFAULT_NODES, edges_per_node, edge_probability, rng))
+    else:
+        rng = generator(seed, Stream.GRAPH)
+        truth = _named(scale_free(nodes or DEFAULT_NODES, int(edges_per_node), orientation, rng))
+    counts = _row_counts(rows, sites, uneven, seed)
+
+    def draw_model(site: int) -> StructuralModel:
+        rng = generator(seed, Stream.SITE, site)
+        kind = _draw_kind(_candidates(mechanism, heterogeneous), rng)
+        # The published generator seeds the sites alike only after it has drawn all their linear weights.
+        source = 0 if shared_draws and kind != "linear" else site
+        if noise_deviation_range is not None:
+            deviations = rng.uniform(*noise_deviation_range, size=len(truth.names))
+        else:
+            draws_variance = noise_variance is None and heterogeneous and kind != "linear"
+            variance = rng.choice(NONLINEAR_SITE_VARIANCES) if draws_variance else noise_variance or 1.0
+            deviations = np.full(len(truth.names), np.sqrt(variance))
+        return StructuralModel.draw(
+            truth.adjacency,
+            kind,
+            noise,
+            deviations,
+            lambda node: generator(seed, Stream.MECHANISM, source, node),
+        )
+
+    def draw_rows(model: StructuralModel, site: int, count: int) -> Float[np.ndarray, "row node"]:
+        source = 0 if shared_draws else site
+        return model.sample(
+            count, lambda node: generator(seed, Stream.NOISE, source, node), standardised=standardised
+        )
+
+    if heterogeneous:
+        models = [draw_model(site) for site in range(sites)]
+        tables = [draw_rows(*each) for each in zip(models, range(sites), counts, strict=True)]
+    else:
+        models = [draw_model(0)] * sites
+        tables = np.split(draw_rows(models[0], 0, sum(counts)), np.cumsum(counts)[:-1])
+
+    width = max(2, len(str(sites)))
+    silos = tuple(
+        Silo(f"site-{number:0{width}}", truth.names, table) for number, table in enumerate(tables, start=1)
+    )
+    drawn = {
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "sites": [_record(silo, model) for silo, model in zip(silos, models, strict=True)],
+    }
+    return Simulation(silos, truth, drawn)
+
+
+def _named(adjacency: ArrayLike) -> CausalGraph:
+    nodes = len(np.asarray(adjacency))
+    width = len(str(nodes - 1))  # padded, so that the names sort as the nodes do
+    return CausalGraph(adjacency, tuple(f"x{node:0{width}}" for node in range(nodes)))
+
+
+def _row_counts(rows: int | Sequence[int], sites: int, uneven: bool, seed: int) -> list[int]:
+    if isinstance(rows, Sequence | np.ndarray):
+        return [int(count) for count in rows]
+    if not uneven:
+        return [int(rows)] * sites
+    shares = [generator(seed, Stream.ROWS, site).choice(UNEVEN_SHARES) for site in range(sites)]
+    return [max(MINIMUM_ROWS, round(share * rows)) for share in shares]
+
+
+def _candidates(mechanism: str | Sequence[str] | None, heterogeneous: bool) -> Sequence[str]:
+    if mechanism is None:
+        return tuple(MECHANISMS) if heterogeneous else ("gp",)
+    return (mechanism,) if isinstance(mechanism, str) else mechanism
+
+
+def _draw_kind(candidates: Sequence[str], rng: np.random.Generator) -> str:
+    """Linear or not with equal probability, then any nonlinear candidate with equal probability.
+
+    The paper says "linear or non-linear", not how often; its data were drawn with 1/2.
+    """
+    nonlinear = [kind for kind in candidates if kind != "linear"]
+    if not nonlinear or ("linear" in candidates and rng.random() < 1 / 2):
+        return "linear"
+    return nonlinear[rng.integers(len(nonlinear))]
+
+
+def _record(silo: Silo, model: StructuralModel) -> dict[str, Any]:
+    """`weights` act on the parents as the node's equation sees them: standardised ones, if they are."""
+    weights = model.weights()
+    return {
+        "name": silo.name,
+        "rows": silo.rows,
+        "mechanism": model.mechanism,
+        "noise_variances": (model.noise_deviations**2).tolist(),
+        "weights": None if weights is None else weights.tolist(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The same in the types that JSON has."""
+    if isinstance(value, CausalGraph):
+        return value.adjacency.tolist()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
