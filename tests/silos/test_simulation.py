@@ -198,12 +198,12 @@ def test_heterogeneous_sites_are_linear_half_the_time_and_otherwise_any_nonlinea
     assert stats.chisquare(observed, [1000, 250, 250, 250, 250]).pvalue > 0.01
 
 
-def test_nonlinear_sites_draw_one_of_two_variances_and_linear_ones_have_one() -> None:
+def test_nonlinear_sites_draw_one_of_two_scales_and_linear_ones_have_one() -> None:
     sites = simulate(2, graph=np.zeros((2, 2)), heterogeneous=True, sites=1000, rows=2).drawn["sites"]
     linear = {tuple(site["noise_variances"]) for site in sites if site["mechanism"] == "linear"}
     assert linear == {(1.0, 1.0)}
     nonlinear = [site["noise_variances"] for site in sites if site["mechanism"] != "linear"]
-    assert {tuple(np.round(pair, 12)) for pair in nonlinear} == {(0.8, 0.8), (1.0, 1.0)}
+    assert {tuple(np.round(pair, 12)) for pair in nonlinear} == {(0.64, 0.64), (1.0, 1.0)}
     low = sum(first < 0.9 for first, _ in nonlinear)
     assert stats.binomtest(low, len(nonlinear)).pvalue > 0.01
 
@@ -411,7 +411,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
         ),
         ({"graph": "SF", "edges_per_node": 10}, "edges_per_node must be less than the number of nodes"),
         ({"edge_probability": "printed"}, "edge_probability must be one of 'published', 'exact'."),
-        ({"orientation": "up"}, "orientation must be one of 'arrival', 'random'. Got 'up' instead."),
+        ({"orientation": "up"}, "orientation must be one of 'random', 'arrival'. Got 'up' instead."),
         ({"heterogeneous": 1}, "heterogeneous must be True or False. Got 1 instead."),
         ({"sites": 0}, "sites must be a whole number of at least 1. Got 0 instead."),
         ({"sites": True}, "sites must be a whole number of at least 1. Got True instead."),

@@ -17,7 +17,7 @@ MINIMUM_ROWS = 10
 
 def checked_silo(site: str, frame: pd.DataFrame) -> Silo:
     """Turn a frame into a silo of finite, varying numbers, or say why not."""
-    columns = tuple(str(name) for name in frame.columns)
+    columns = tuple("" if pd.isna(name) is True else str(name) for name in frame.columns)
     where = f"Site {site!r}"
     for name, count in Counter(columns).items():
         if not name:
@@ -43,15 +43,18 @@ def _numbers(where: str, column: pd.Series) -> np.ndarray:
             f"{where}: {missing.sum()} missing values, the first in row {missing.argmax() + 1}. "
             "Drop or impute them first."
         )
-    numbers = pd.to_numeric(column, errors="coerce")
-    unreadable = numbers.isna().to_numpy()
+    # pandas would take dates as nanoseconds, and the real part of complex numbers
+    alien = column.dtype.kind in "mMc"
+    numbers = column if alien else pd.to_numeric(column, errors="coerce")
+    unreadable = np.ones(len(column), dtype=bool) if alien else numbers.isna().to_numpy()
     if unreadable.any():
         row = int(unreadable.argmax())
         raise FeddagError(
             f"{where}: {column.iloc[row]!r} in row {row + 1} is not a number. Encode it as numbers, or drop the column."
         )
     values = numbers.to_numpy(dtype=np.float64)
-    infinite = ~np.isfinite(values.astype(np.float32))
+    with np.errstate(over="ignore"):
+        infinite = ~np.isfinite(values.astype(np.float32))
     if infinite.any():
         row = int(infinite.argmax())
         raise FeddagError(

@@ -76,14 +76,14 @@ def _silo(name: str, table: Any) -> Silo:
 
 def read_table(site: str, path: Path) -> pd.DataFrame:
     """Read a site's file; every failure says which file, and what to do."""
+    if path.is_dir():
+        raise FeddagError(f"Site {site!r}: {path} is a folder. Name the file of the site's table.")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise FeddagError(
             f"Site {site!r}: {path} has the extension {path.suffix!r}, which feddag does not read. "
             f"Use one of {', '.join(_READERS)}."
         )
-    if path.is_dir():
-        raise FeddagError(f"Site {site!r}: {path} is a folder. Name the file of the site's table.")
     try:
         return reader(path)
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def read_table(site: str, path: Path) -> pd.DataFrame:
 def _read_separated(path: Path, separator: str) -> pd.DataFrame:
     """Read the header as it stands: pandas would rename a repeated column, and hide it."""
     header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    frame = pd.read_csv(path, sep=separator, header=None, skiprows=1, names=range(header.shape[1]))
+    frame = pd.read_csv(path, sep=separator, header=0, names=range(header.shape[1]))
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError(f"rows have more than the header's {header.shape[1]} fields")
     frame.columns = pd.Index([name.strip() for name in header.iloc[0]])

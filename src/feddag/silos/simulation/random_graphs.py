@@ -19,7 +19,7 @@ EDGE_PROBABILITIES: dict[str, Callable[[int, float], float]] = {
 expects `(nodes − 1) / nodes` of it.
 """
 
-ORIENTATIONS = ("arrival", "random")
+ORIENTATIONS = ("random", "arrival")
 
 
 def erdos_renyi(

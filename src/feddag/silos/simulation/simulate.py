@@ -22,7 +22,8 @@ from feddag.silos.simulation.random_graphs import erdos_renyi, scale_free
 from feddag.silos.simulation.streams import Stream, generator
 from feddag.silos.simulation.structural_model import StructuralModel
 
-NONLINEAR_SITE_VARIANCES = (0.8, 1.0)
+NONLINEAR_SITE_DEVIATIONS = (0.8, 1.0)
+"""The paper's text calls them variances; its data were drawn with them as standard deviations."""
 UNEVEN_SHARES = (0.2, 0.4, 0.6, 0.8)
 
 
@@ -67,7 +68,7 @@ def simulate(
     graph: Literal["ER", "SF"] | CausalGraph | ArrayLike = "ER",
     edges_per_node: float = 2,
     edge_probability: Literal["published", "exact"] = "published",
-    orientation: Literal["arrival", "random"] = "arrival",
+    orientation: Literal["random", "arrival"] = "random",
     mechanism: str | Sequence[str] | None = None,
     heterogeneous: bool = False,
     sites: int = 10,
@@ -90,8 +91,8 @@ def simulate(
         edge_probability: Of an Erdős-Rényi edge, for s wanted edges among d nodes. `"published"`, 2s/d², is
             what the paper's data were drawn with (about 18 edges for ER2 with 10 nodes); `"exact"`,
             2s/(d² − d), is what it prints, and gives s edges on average.
-        orientation: Of a scale-free graph. `"arrival"`: from the older node to the newcomer. `"random"`:
-            along a random order, as the paper's data were drawn.
+        orientation: Of a scale-free graph. `"random"`: along a random order, as the paper's data were drawn.
+            `"arrival"`: from the older node to the newcomer.
         mechanism: How a node follows from its parents. `"linear"`; `"gp"`, a Gaussian process over all
             parents; `"gp-add"`, a sum of one for each parent; `"mlp"`; `"mim"`, a sum of three index
             functions. With `heterogeneous=True` also several candidates. None stands for `"gp"`, or for all
@@ -105,7 +106,7 @@ def simulate(
         noise: Its law, always of mean 0: `"gaussian"`, `"laplace"`, `"uniform"`, `"exponential"` or
             `"gumbel"`.
         noise_variance: Of every node at every site. None is the paper's: 1, except that with
-            `heterogeneous=True` a nonlinear site draws 0.8 or 1 for all its nodes.
+            `heterogeneous=True` a nonlinear site draws the standard deviation 0.8 or 1 for all its nodes.
         noise_deviation_range: Draw instead each node's standard deviation uniformly between these two.
         standardised: Bring each variable to mean 0 and variance 1 before its children see it: over all sites
             where they share a model, else within each site.
@@ -137,9 +138,9 @@ def simulate(
         if noise_deviation_range is not None:
             deviations = rng.uniform(*noise_deviation_range, size=len(truth.names))
         else:
-            draws_variance = noise_variance is None and heterogeneous and kind != "linear"
-            variance = rng.choice(NONLINEAR_SITE_VARIANCES) if draws_variance else noise_variance or 1.0
-            deviations = np.full(len(truth.names), np.sqrt(variance))
+            draws_scale = noise_variance is None and heterogeneous and kind != "linear"
+            scale = rng.choice(NONLINEAR_SITE_DEVIATIONS) if draws_scale else np.sqrt(noise_variance or 1.0)
+            deviations = np.full(len(truth.names), scale)
         return StructuralModel.draw(
             truth.adjacency,
             kind,

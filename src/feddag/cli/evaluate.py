@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from feddag.cli.tables import judged_edges, stdout, verdict_table
+from feddag.graphs import CausalGraph, compare, read_graph
+from feddag.runs import load
+
+
+def evaluate(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="The folder of a run, or a graph's file.", show_default=False),
+    ],
+    truth: Annotated[Path, typer.Option(metavar="FILE", help="The true graph's file.", show_default=False)],
+    format: Annotated[  # noqa: A002 - the word every reader expects here
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Tells SHD, TPR and FDR by the rules of the paper, and each edge's fate. Where sites learned alone
+    (--sharing none), also the mean over the sites' own graphs.
+
+    Example: feddag evaluate run --truth data/truth.csv
+    """
+    estimate, true, site_graphs = _read(run, truth)
+    metrics = compare(estimate, true)
+    judged = judged_edges(estimate, true)
+    sites = {site: compare(graph, true).as_dict() for site, graph in site_graphs.items()}
+    mean = {name: fmean(each[name] for each in sites.values()) for name in metrics.as_dict() if sites}
+    if format == "json":
+        edges: dict[str, list[tuple[str, str]]] = {
+            verdict: [edge[:2] for edge, its in judged if its == verdict]
+            for verdict in ("found", "missing", "extra", "reversed")
+        }
+        report: dict[str, Any] = {"metrics": metrics.as_dict(), "edges": edges}
+        if sites:
+            report |= {"sites": sites, "mean_over_sites": mean}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    console = stdout()
+    console.print(verdict_table(judged))
+    console.print()
+    _print_metrics(console, metrics.as_dict())
+    if sites:
+        console.print()
+        console.print(f"Mean over the {len(sites)} sites, each by itself:")
+        _print_metrics(console, mean)
+
+
+def _read(run: Path, truth: Path) -> tuple[CausalGraph, CausalGraph, dict[str, CausalGraph]]:
+    """The estimate, the truth, and each site's graph if it learned alone.
+
+    An edge list leaves out variables that have no edge: the other graph tells which those are.
+    """
+    if not run.is_dir():
+        true = read_graph(truth)
+        return read_graph(run, names=true.names), true, {}
+    learned = load(run)
+    true = read_graph(truth, names=learned.graph_.names)
+    return learned.graph_, true, learned.site_graphs_ if learned.sharing == "none" else {}
+
+
+def _print_metrics(console: Console, metrics: dict[str, Any]) -> None:
+    console.print("  ".join(f"{name.upper()} {metrics[name]:.4g}" for name in ("shd", "tpr", "fdr", "nnz")))
+    console.print("  ".join(f"{name} {metrics[name]:.4g}" for name in ("precision", "recall", "f1")))
+    console.print("  ".join(f"{name} {metrics[name]:.4g}" for name in ("missing", "extra", "reversed")))

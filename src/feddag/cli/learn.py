@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from feddag.cli.fitting import watched_run
+from feddag.cli.options import Option, number, with_options_of
+from feddag.cli.tables import edge_table, stdout
+from feddag.errors import FeddagError
+from feddag.learners import FedDAG
+from feddag.runs import Run, load
+
+OPTIONS = {
+    "sharing": Option("What sites exchange: the graph (GS-FedDAG), all parameters (AS-FedDAG), or nothing."),
+    "model": Option("Masked neural networks, or linear equations."),
+    "acyclicity": Option("The constraint: the paper's, or DAGMA's."),
+    "participation": Option("How many sites (3), or which share of them (0.3), enter each average.", number, "NUMBER"),
+    "weighting": Option("Sites count equally in an average, or by their rows."),
+    "alpha_init": Option("The first α."),
+    "rho_init": Option("The first ρ; by the number of variables unless given."),
+    "rho_max": Option("The run ends when ρ exceeds this."),
+    "beta": Option("The factor by which ρ is raised; by the number of variables unless given."),
+    "gamma": Option("ρ is raised unless h has fallen to this share of itself."),
+    "h_tol": Option("The run ends when h, the distance from a DAG, has fallen to this."),
+    "it_max": Option("The run ends after so many updates of α."),
+    "it_inner": Option("Local steps in a sub-problem."),
+    "it_fl": Option("Local steps between two aggregations."),
+    "rho_update": Option("Raise ρ until a sub-problem makes progress, or once for each."),
+    "l1": Option("The weight λ of the sparsity term."),
+    "learning_rate": Option("Of Adam."),
+    "temperature": Option("The τ of the Gumbel-sigmoid mask."),
+    "hidden_layers": Option("Of each variable's network."),
+    "hidden_units": Option("In each hidden layer."),
+    "threshold": Option("Edges score above this; 0.5 for mlp and 0.3 for linear unless given."),
+    "seed": Option("Equal data, options and seed give an equal graph."),
+    "workers": Option("Threads that sites are spread over; one per core unless given."),
+}
+
+
+@with_options_of(FedDAG, OPTIONS, panel="Parameters of the method")
+def learn(
+    silos: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="SILO", help="Each site's table: .csv, .tsv or .parquet.", show_default=False),
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A new or empty folder for the run.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with a run that was interrupted.", show_default=False),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+    given: dict[str, Any],
+) -> None:
+    """Every file is a site. The graph, its scores and the history are written into the folder of the run.
+    A run that was interrupted, or killed, is resumed from there and ends as if it had not been.
+
+    Example: feddag learn data/site-*.csv --out run --seed 1
+
+    Example: feddag learn --resume run
+    """
+    if resume is not None:
+        if silos or out:
+            raise FeddagError("--resume takes the sites and the folder from the run. Leave out SILO and --out.")
+        _resume(resume, given, quiet=quiet)
+    elif silos and out:
+        _start(silos, out, given, quiet=quiet)
+    else:
+        raise FeddagError("Give each site's file and --out RUN, or --resume RUN. See: feddag learn --help")
+
+
+def _start(silos: list[Path], out: Path, given: dict[str, Any], *, quiet: bool) -> None:
+    estimator = FedDAG(**given)
+    tables = estimator.check(silos)
+    run = Run.start(out, estimator, tables, silos)
+    _show(watched_run(run, tables, quiet=quiet), out)
+
+
+def _resume(folder: Path, given: dict[str, Any], *, quiet: bool) -> None:
+    run = Run.open(folder)
+    kept = run.record["parameters"]
+    for name, value in given.items():
+        if (type(value), value) != (type(kept[name]), kept[name]):  # one site is not the share of all
+            raise FeddagError(
+                f"The run has {name}={kept[name]!r}, and --resume keeps it. Got {value!r} instead: "
+                "leave it out, or start a new run."
+            )
+    if run.finished:
+        run.clear()
+        typer.echo("The run has finished already.")
+        _show(load(folder), folder)
+    else:
+        _show(watched_run(run, run.silos(), quiet=quiet), folder)
+
+
+def _show(learned: FedDAG, folder: Path) -> None:
+    console = stdout()
+    graph = learned.graph_
+    edges, variables, sites = len(graph.edges), len(graph.names), len(learned.sites_)
+    console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
+    if learned.sharing == "none":
+        console.print("(Each site learned alone; these are the edges of their mean scores.)")
+    console.print(edge_table(graph))
+    console.print(f"Written into {folder}:", markup=False, soft_wrap=True)
+    console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")
+    console.print("  edge_scores.csv, history.csv: every pair's score, and every round")
+    console.print("  result.npz: for feddag.load")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from feddag.cli.options import Option, number, with_options_of
+from feddag.graphs import read_graph
+from feddag.silos.simulation import simulate as simulate_sites
+
+
+def _one_or_several(text: str) -> str | list[str]:
+    several = text.split(",")
+    return several if len(several) > 1 else text
+
+
+def _one_or_several_numbers(text: str) -> Any:
+    several = [number(each) for each in text.split(",")]
+    return several if len(several) > 1 else several[0]
+
+
+OPTIONS = {
+    "nodes": Option("The number of variables; 10 unless the graph is a file."),
+    "graph": Option("Erdős-Rényi, scale-free (Barabási-Albert), or a graph of your own.", str, "ER|SF|FILE"),
+    "edges_per_node": Option('The 2 of "ER2".', number, "NUMBER"),
+    "edge_probability": Option("Of an Erdős-Rényi edge: as the paper's data were drawn, or as it is printed."),
+    "orientation": Option("Of a scale-free edge: from old to new, or along a random order."),
+    "mechanism": Option(
+        "linear, gp, gp-add, mlp or mim; with --heterogeneous several, separated by commas. "
+        "gp unless given, or all where sites are heterogeneous.",
+        _one_or_several,
+        "NAME[,...]",
+    ),
+    "heterogeneous": Option("Let each site draw a model of its own."),
+    "sites": Option("The number of sites."),
+    "rows": Option("Per site: one number for all, or one for each.", _one_or_several_numbers, "NUMBER[,...]"),
+    "uneven": Option("Let each site have 20, 40, 60 or 80 % of the rows."),
+    "noise": Option("gaussian, laplace, uniform, exponential or gumbel."),
+    "noise_variance": Option("Of every node; the paper's unless given."),
+    "noise_deviation_range": Option("Draw each node's standard deviation between these two instead."),
+    "standardised": Option("Bring each variable to mean 0 and variance 1 before its children see it."),
+    "shared_draws": Option("Seed heterogeneous sites alike, as the paper's data were. For comparison only."),
+    "seed": Option("Equal options give equal data."),
+}
+
+
+@with_options_of(simulate_sites, OPTIONS, panel="What to draw")
+def simulate(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new or empty folder.", show_default=False)],
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Writes a table for each site, the true graph (truth.csv) and what was drawn (simulation.json).
+
+    Example: feddag simulate data --nodes 10 --heterogeneous --seed 1
+    """
+    if given.get("graph", "ER") not in ("ER", "SF"):
+        given["graph"] = read_graph(given["graph"])
+    simulation = simulate_sites(**given)
+    simulation.write(out)
+    console = Console(highlight=False, soft_wrap=True)
+    first, last = simulation.silos[0], simulation.silos[-1]
+    tables = f"{first.name}.csv" if first is last else f"{first.name}.csv to {last.name}.csv"
+    rows = sum(silo.rows for silo in simulation.silos)
+    edges = len(simulation.truth.edges)
+    console.print(f"Wrote into {out}:", markup=False)
+    console.print(f"  {tables}: {len(first.columns)} variables, {rows} rows in all")
+    console.print(f"  truth.csv: the graph behind them, with {edges} edges")
+    console.print("  simulation.json: what was drawn")
+    console.print(f"Learn it back with: feddag learn {out}/site-*.csv --out RUN", markup=False)

@@ -1,0 +1,88 @@
+"""Graphs as tables on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddag.graphs import CausalGraph
+
+Verdict = Literal["found", "missing", "extra", "reversed"]
+
+_LOOKS: dict[Verdict, tuple[str, str]] = {
+    "found": ("✓", "green"),
+    "missing": ("✗", "red"),
+    "extra": ("+", "yellow"),
+    "reversed": ("↔", "magenta"),
+}
+
+
+class Edge(NamedTuple):
+    source: str
+    target: str
+    directed: bool
+
+    def __str__(self) -> str:
+        return f"{self.source} {'→' if self.directed else '—'} {self.target}"
+
+
+def stdout() -> Console:
+    """For results: nothing is styled but what we style, and no name is cut where there is no terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=10_000)
+
+
+def edges_of(graph: CausalGraph) -> list[Edge]:
+    return [Edge(*ends, directed=True) for ends in graph.edges] + [
+        Edge(*ends, directed=False) for ends in graph.undirected_edges
+    ]
+
+
+def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, Verdict]]:
+    """Every pair with an edge in either graph, as the truth has it if it does; by the rules of `compare`."""
+    estimated = {frozenset(edge[:2]): edge for edge in edges_of(estimate)}
+    true = {frozenset(edge[:2]): edge for edge in edges_of(truth)}
+    judged = []
+    for pair in map(frozenset, combinations(truth.names, 2)):
+        ours, theirs = estimated.get(pair), true.get(pair)
+        if theirs is None and ours is not None:
+            judged.append((ours, "extra"))
+        elif theirs is not None and ours is None:
+            judged.append((theirs, "missing"))
+        elif theirs is not None and ours is not None:
+            judged.append((theirs, "found" if ours == theirs or not ours.directed else "reversed"))
+    return judged
+
+
+def edge_table(graph: CausalGraph) -> Table:
+    """The learned edges with their scores."""
+    table = _table("edge")
+    if graph.scores is None:
+        for edge in edges_of(graph):
+            table.add_row(Text(str(edge)))
+        return table
+    table.add_column("score", justify="right")
+    index = {name: position for position, name in enumerate(graph.names)}
+    for edge in edges_of(graph):
+        table.add_row(Text(str(edge)), f"{graph.scores[index[edge.source], index[edge.target]]:.2f}")
+    return table
+
+
+def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
+    table = _table("edge")
+    table.add_column("")
+    for edge, verdict in judged:
+        sign, colour = _LOOKS[verdict]
+        table.add_row(Text(str(edge)), f"[{colour}]{sign} {verdict}[/]")
+    return table
+
+
+def _table(first_column: str) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first_column, overflow="fold")
+    return table

@@ -1,0 +1,32 @@
+"""One file that holds all a run needs to go on: arrays, and a JSON document beside them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.federation.protocol import Arrays
+from feddag.files import atomic_write
+
+_DOCUMENT = "document.json"
+
+
+def save_checkpoint(path: Path, document: dict[str, Any], arrays: Arrays) -> None:
+    """Replace the file at once: a reader, or a run killed meanwhile, finds the old state or the new one."""
+    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    with atomic_write(path, "wb") as stream:
+        np.savez(stream, **{_DOCUMENT: text}, **arrays)
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        return json.loads(arrays.pop(_DOCUMENT).tobytes()), arrays
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise FeddagError(f"{path} is not a checkpoint of feddag ({error}). Start the run anew.") from None

@@ -1,0 +1,84 @@
+"""The one primitive of a federation: sites work on a task, and a weighted sum of their answers comes back.
+
+Learners are written against these types and never learn which engine carries them, nor one site's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work for every site: what it is called, the numbers and arrays it comes with, and whose answers count."""
+
+    name: str
+    round: int
+    numbers: Mapping[str, float]
+    arrays: Arrays
+    participants: tuple[int, ...]
+    """Positions of the sites whose answers are summed; the others work too, and send nothing."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a site has to say: arrays, and the weight with which they enter the sum."""
+
+    weight: float
+    arrays: Arrays
+
+
+@runtime_checkable
+class Site(Protocol):
+    """The site's side: it owns the data and the state, and answers tasks."""
+
+    name: str
+
+    def answer(self, task: Task) -> Answer: ...
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The site's state, such that `restore` and the same tasks again give the same answers."""
+        ...
+
+    def restore(self, state: Arrays) -> None: ...
+
+
+@dataclass
+class Ledger:
+    """How many bytes of numbers each site has sent and received."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+
+    def record(self, site: str, *, sent: int, received: int) -> None:
+        self.sent[site] = self.sent.get(site, 0) + sent
+        self.received[site] = self.received.get(site, 0) + received
+
+
+@runtime_checkable
+class Federation(Protocol):
+    """The server's side: all it can do is have a task done and see the weighted mean of the answers."""
+
+    sites: tuple[str, ...]
+    ledger: Ledger
+
+    def aggregate(self, task: Task) -> dict[str, np.ndarray]: ...
+
+
+def weighted_mean(answers: list[Answer]) -> dict[str, np.ndarray]:
+    """`Σ wₖ xₖ / Σ wₖ`, summed in the given order in double precision so that every engine gives the same."""
+    total = sum(answer.weight for answer in answers)
+    return {
+        name: (sum(a.weight * a.arrays[name].astype(np.float64) for a in answers) / total).astype(first.dtype)
+        for name, first in answers[0].arrays.items()
+    }
+
+
+def array_bytes(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())

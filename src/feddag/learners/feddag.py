@@ -1,0 +1,486 @@
+"""FedDAG (Gao et al., "FedDAG: Federated DAG Structure Learning", TMLR 2023).
+
+One graph for all sites, found by gradient descent on each site's squared error under an augmented-Lagrangian
+constraint that the graph be acyclic. Sites exchange the graph's parameters alone (GS-FedDAG), or, where they share
+their mechanisms too, all parameters (AS-FedDAG).
+
+Assumes: one DAG behind all sites, no hidden common causes, additive noise of equal variance within a site. Squared
+error makes the result depend on the units of the columns: do not use it where scales are arbitrary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int8
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.federation import InProcess, Ledger
+from feddag.federation.arrays import flatten, prefixed, under, unflatten
+from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph, threshold_to_dag
+from feddag.learners.augmented_lagrangian import Schedule, published_pair
+from feddag.learners.coordinator import Coordinator, Plan
+from feddag.learners.history import History, Round, SiteView, mean_distances
+from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
+from feddag.models import ACYCLICITY, Linear, MaskedMLP, Model, Parameters
+from feddag.models.compilation import keep_compiled_programs
+from feddag.silos import Silo, as_silos
+
+Progress = Callable[[str | None, Round], None]
+"""Called after every round with the site that learns alone (None in a federation) and what happened."""
+
+_share = must_be.number("a share in (0, 1]", lambda value: 0 < value <= 1)
+_seed = must_be.Constraint(
+    "a whole number from 0 to 4294967295", lambda value: must_be.is_whole(value, 0) and value < 2**32
+)
+"""Of 32 bits: jax takes larger ones modulo 2³², or not at all."""
+_proportion = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
+
+CONSTRAINTS: dict[str, must_be.Constraint] = {
+    "sharing": must_be.one_of(("graph", "all", "none")),
+    "model": must_be.one_of(("mlp", "linear")),
+    "acyclicity": must_be.one_of(ACYCLICITY),
+    "participation": must_be.whole(1) | _share,
+    "weighting": must_be.one_of(("equal", "rows")),
+    "alpha_init": must_be.at_least_zero,
+    "rho_init": must_be.positive | must_be.none,
+    "rho_max": must_be.positive,
+    "beta": must_be.number("a number above 1", lambda value: value > 1) | must_be.none,
+    "gamma": _proportion,
+    "h_tol": must_be.positive,
+    "it_max": must_be.whole(1),
+    "it_inner": must_be.whole(1),
+    "it_fl": must_be.whole(1),
+    "rho_update": must_be.one_of(("repeat", "once")),
+    "l1": must_be.at_least_zero,
+    "learning_rate": must_be.positive,
+    "temperature": must_be.positive,
+    "hidden_layers": must_be.whole(1),
+    "hidden_units": must_be.whole(1),
+    "threshold": must_be.positive | must_be.none,
+    "seed": _seed,
+    "workers": must_be.whole(1) | must_be.none,
+}
+
+CHECKPOINT_INTERVAL = 2.0
+"""Seconds between two checkpoints: what a killed run has to do again at most, besides the round it was in."""
+
+
+class FedDAG(BaseEstimator):
+    """Learn one causal graph from the tables of many sites.
+
+    Defaults are the paper's (tables 10 to 12).
+
+    Args:
+        sharing: What sites exchange: `"graph"` (GS-FedDAG), `"all"` (AS-FedDAG), or `"none"`: every site learns alone.
+        model: `"mlp"`, the masked neural networks of the paper, or `"linear"`.
+        acyclicity: `"trace-exponential"` (the paper's) or `"log-det"` (DAGMA's).
+        participation: How many sites, or which share of them, enter each average; drawn anew every time.
+        weighting: Sites count equally in the average (the paper's), or by their rows.
+        alpha_init, rho_init, rho_max, beta, gamma, h_tol, it_max: Of Algorithm 1. `rho_init` and `beta` are chosen by
+            the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
+            between and beyond.
+        it_inner, it_fl: Of Algorithm 2: local steps in a sub-problem, and between two aggregations.
+        rho_update: `"repeat"` raises ρ until the sub-problem has made progress, as the published figures did;
+            `"once"` raises it once per sub-problem, as Algorithm 1 is printed.
+        l1: The weight λ of the sparsity term.
+        learning_rate: Of Adam.
+        temperature: The τ of the Gumbel-sigmoid mask.
+        hidden_layers, hidden_units: Of each node's network.
+        threshold: Edges score above it; 0.5 for masks and 0.3 for linear weights where it is None.
+        seed: The run is a function of data, parameters and seed.
+        workers: Threads that sites are spread over; the machine's cores where it is None.
+
+    Attributes:
+        graph_: The learned `CausalGraph`, with the variables' names.
+        adjacency_: Its matrix; entry [i, j] is 1 for the edge i → j.
+        edge_scores_: How strongly each edge is indicated: its probability under the mask, or its |weight|.
+        U_: The averaged graph parameters themselves: mask logits, or linear weights.
+        mechanisms_: For each site, its fitted parameters; `predict` uses them.
+        site_graphs_: For each site, the graph it would draw alone. With `sharing="none"` they are the result, and
+            `graph_` is drawn from the mean of their scores.
+        history_: What happened, round by round; with `sharing="none"` a dict of one history per site.
+        communication_: A `Ledger` of the bytes each site has sent and received.
+        seconds_: The time the fit took.
+        feature_names_in_, n_features_in_, sites_: The variables and the sites.
+    """
+
+    graph_: CausalGraph
+    adjacency_: Int8[np.ndarray, "node node"]
+    edge_scores_: Float[np.ndarray, "node node"]
+    U_: Float[np.ndarray, "node node"]
+    mechanisms_: dict[str, Parameters]
+    site_graphs_: dict[str, CausalGraph]
+    history_: History | dict[str, History]
+    communication_: Ledger
+    seconds_: float
+    feature_names_in_: np.ndarray
+    n_features_in_: int
+    sites_: tuple[str, ...]
+
+    def __init__(
+        self,
+        sharing: Literal["graph", "all", "none"] = "graph",
+        model: Literal["mlp", "linear"] = "mlp",
+        *,
+        acyclicity: Literal["trace-exponential", "log-det"] = "trace-exponential",
+        participation: float = 1.0,
+        weighting: Literal["equal", "rows"] = "equal",
+        alpha_init: float = 0.0,
+        rho_init: float | None = None,
+        rho_max: float = 1e14,
+        beta: float | None = None,
+        gamma: float = 0.25,
+        h_tol: float = 1e-10,
+        it_max: int = 25,
+        it_inner: int = 1000,
+        it_fl: int = 200,
+        rho_update: Literal["repeat", "once"] = "repeat",
+        l1: float = 0.01,
+        learning_rate: float = 0.03,
+        temperature: float = 0.2,
+        hidden_layers: int = 4,
+        hidden_units: int = 16,
+        threshold: float | None = None,
+        seed: int = 0,
+        workers: int | None = None,
+    ) -> None:
+        self.sharing = sharing
+        self.model = model
+        self.acyclicity = acyclicity
+        self.participation = participation
+        self.weighting = weighting
+        self.alpha_init = alpha_init
+        self.rho_init = rho_init
+        self.rho_max = rho_max
+        self.beta = beta
+        self.gamma = gamma
+        self.h_tol = h_tol
+        self.it_max = it_max
+        self.it_inner = it_inner
+        self.it_fl = it_fl
+        self.rho_update = rho_update
+        self.l1 = l1
+        self.learning_rate = learning_rate
+        self.temperature = temperature
+        self.hidden_layers = hidden_layers
+        self.hidden_units = hidden_units
+        self.threshold = threshold
+        self.seed = seed
+        self.workers = workers
+
+    def fit(
+        self,
+        silos: Any,
+        y: None = None,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the graph.
+
+        Args:
+            silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
+                two-dimensional arrays, or paths of files.
+            y: Ignored; here for scikit-learn.
+            progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
+            checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
+                parameters, the fit goes on from it and ends as if it had never been interrupted.
+        """
+        del y
+        silos = self.check(silos)
+        keep_compiled_programs()
+        started = time.monotonic()
+        checkpoint = None if checkpoint is None else Path(checkpoint)
+        if self.sharing == "none":
+            learned = self._learn_alone(silos, progress, checkpoint)
+        else:
+            learned = [self._learn(silos, 0, self._workers(), checkpoint, progress)]
+        self.sites_ = tuple(silo.name for silo in silos)
+        self._name_features(silos[0].columns)
+        self.mechanisms_ = {site: params for each in learned for site, params in each.sites.items()}
+        self.site_graphs_ = {site: self._graph(self._scores(p)) for site, p in self.mechanisms_.items()}
+        self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
+        self.edge_scores_ = np.mean([self._scores(each.params) for each in learned], axis=0)
+        self.graph_ = self._graph(self.edge_scores_)
+        self.adjacency_ = self.graph_.adjacency
+        if self.sharing == "none":
+            self.history_ = {site: each.history for site, each in zip(self.sites_, learned, strict=True)}
+            self.communication_ = Ledger()
+        else:
+            self.history_ = learned[0].history
+            self.communication_ = learned[0].ledger
+        self.seconds_ = time.monotonic() - started
+        return self
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
+        must_be.check(self.get_params(), CONSTRAINTS)
+        silos = as_silos(silos)
+        self._participants(len(silos))
+        return silos
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""
+        check_is_fitted(self)
+        arrays = {"U": self.U_, "edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
+        for k, site in enumerate(self.sites_):
+            arrays |= prefixed(f"mechanisms/{k}", flatten(self.mechanisms_[site]))
+            arrays[f"site_scores/{k}"] = np.asarray(self.site_graphs_[site].scores)
+        histories = self.history_ if isinstance(self.history_, dict) else {"": self.history_}
+        rounds = []
+        for k, history in enumerate(histories.values()):
+            records, graphs = history.snapshot()
+            rounds.append(records)
+            arrays |= prefixed(f"history/{k}", graphs)
+        document = {
+            "sites": self.sites_,
+            "columns": self.feature_names_in_.tolist(),
+            "rounds": rounds,
+            "ledger": vars(self.communication_),
+            "seconds": self.seconds_,
+        }
+        return document, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
+        self.sites_ = tuple(document["sites"])
+        self._name_features(document["columns"])
+        template = initial_parameters(self._model(), self.n_features_in_, self.seed, SERVER)
+        self.mechanisms_ = {
+            site: jax.tree.map(np.asarray, unflatten(template, under(f"mechanisms/{k}", arrays)))
+            for k, site in enumerate(self.sites_)
+        }
+        self.site_graphs_ = {site: self._graph(arrays[f"site_scores/{k}"]) for k, site in enumerate(self.sites_)}
+        self.U_, self.edge_scores_ = arrays["U"], arrays["edge_scores"]
+        self.graph_ = self._graph(self.edge_scores_)
+        self.adjacency_ = self.graph_.adjacency
+        histories = [
+            History.restored(rounds, under(f"history/{k}", arrays)) for k, rounds in enumerate(document["rounds"])
+        ]
+        alone = self.sharing == "none"
+        self.history_ = dict(zip(self.sites_, histories, strict=True)) if alone else histories[0]
+        self.communication_ = Ledger(**document["ledger"])
+        self.seconds_ = document["seconds"]
+        return self
+
+    def _name_features(self, columns: Sequence[str]) -> None:
+        self.feature_names_in_ = np.array(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+
+    def predict(self, X: ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
+        """Each variable as a site's mechanisms explain it by its parents in the learned graph."""
+        check_is_fitted(self)
+        if site not in self.mechanisms_:
+            raise FeddagError(f"site must be one of {', '.join(self.sites_)}. Got {site!r} instead.")
+        values = np.asarray(X, dtype=np.float32)
+        if values.ndim != 2 or values.shape[1] != self.n_features_in_:
+            raise FeddagError(f"X must have {self.n_features_in_} columns. Got shape {values.shape} instead.")
+        graph = self.site_graphs_[site] if self.sharing == "none" else self.graph_
+        adjacency = jnp.asarray(graph.adjacency, jnp.float32)
+        params = jax.tree.map(jnp.asarray, self.mechanisms_[site])
+        return np.asarray(self._model().predict(params, adjacency, jnp.asarray(values)))
+
+    def _model(self) -> Model:
+        if self.model == "linear":
+            return Linear()
+        return MaskedMLP(layers=self.hidden_layers, units=self.hidden_units, temperature=self.temperature)
+
+    def _workers(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _participants(self, sites: int) -> int:
+        if not must_be.is_whole(self.participation, 1):
+            return max(1, round(float(self.participation) * sites))
+        if self.participation > sites:
+            raise must_be.refusal("participation", f"at most the number of sites, {sites}", self.participation)
+        return int(self.participation)
+
+    def _plan(self, nodes: int, sites: int) -> Plan:
+        sharing = "all" if self.sharing == "all" else "graph"
+        rho_init, beta = published_pair(nodes, sharing)
+        full, rest = divmod(self.it_inner, self.it_fl)
+        return Plan(
+            nodes=nodes,
+            objective=Objective(self._model(), self.acyclicity, self.l1, self.learning_rate),
+            schedule=Schedule(
+                alpha_init=self.alpha_init,
+                rho_init=self.rho_init or rho_init,
+                rho_max=self.rho_max,
+                beta=self.beta or beta,
+                gamma=self.gamma,
+                h_tol=self.h_tol,
+                it_max=self.it_max,
+                rho_update=self.rho_update,
+            ),
+            phases=(self.it_fl,) * full + ((rest,) if rest else ()),
+            participants=1 if self.sharing == "none" else self._participants(sites),
+            sharing=sharing,
+            threshold=self._threshold(),
+            seed=self.seed,
+        )
+
+    def _threshold(self) -> float:
+        return self.threshold or self._model().threshold
+
+    def _scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
+        return self._model().edge_scores(np.asarray(params["graph"]))
+
+    def _graph(self, scores: Float[np.ndarray, "node node"]) -> CausalGraph:
+        adjacency = threshold_to_dag(scores, self._threshold())
+        return CausalGraph(adjacency, tuple(self.feature_names_in_), scores)
+
+    def _learn_alone(self, silos: Sequence[Silo], progress: Progress | None, checkpoint: Path | None) -> list[_Learned]:
+        """Every site is a federation of its own; several of them run at a time."""
+
+        def learn(position: int) -> _Learned:
+            silo = silos[position]
+            own = None if checkpoint is None else checkpoint.with_stem(f"{checkpoint.stem}-{position + 1}")
+            return self._learn([silo], position, 1, own, progress, alone=silo.name)
+
+        with ThreadPoolExecutor(self._workers()) as pool:
+            return list(pool.map(learn, range(len(silos))))
+
+    def _learn(
+        self,
+        silos: Sequence[Silo],
+        first_position: int,
+        workers: int,
+        checkpoint: Path | None,
+        progress: Progress | None,
+        *,
+        alone: str | None = None,
+    ) -> _Learned:
+        plan = self._plan(len(silos[0].columns), len(silos))
+        sites = [
+            LocalSolver(
+                silo,
+                position,
+                plan.objective,
+                sharing=plan.sharing,
+                weighting=self.weighting,
+                seed=self.seed,
+            )
+            for position, silo in enumerate(silos, start=first_position)
+        ]
+
+        def view() -> SiteView:
+            scores = np.stack([self._scores(site.params) for site in sites])
+            l1_distance, shd_distance = mean_distances(scores, plan.threshold)
+            return SiteView(
+                loss={site.name: site.loss for site in sites},
+                fit={site.name: site.fit for site in sites},
+                l1_distance=l1_distance,
+                shd_distance=shd_distance,
+            )
+
+        with InProcess(sites, min(workers, len(sites))) as federation:
+            coordinator = Coordinator(federation, plan, view)
+            keeper = None
+            if checkpoint is not None:
+                keeper = _Keeper(checkpoint, self._fingerprint(silos), coordinator, sites, federation)
+                keeper.restore()
+
+            def after_round(record: Round) -> None:
+                if keeper is not None:
+                    keeper.save_if_due()
+                if progress is not None:
+                    try:
+                        progress(alone, record)
+                    except BaseException:  # it may stop the run, which then goes on from this very round
+                        if keeper is not None:
+                            keeper.save()
+                        raise
+
+            coordinator.run(after_round)
+            if keeper is not None:
+                keeper.save()
+        params = jax.tree.map(np.asarray, coordinator.params)
+        return _Learned(
+            params=params,
+            # a site's own model takes over the last average, as it would before the next round
+            sites={site.name: jax.tree.map(np.asarray, take_over(site.params, coordinator.shared)) for site in sites},
+            history=coordinator.history,
+            ledger=federation.ledger,
+        )
+
+    def _fingerprint(self, silos: Sequence[Silo]) -> str:
+        """Of all that decides the result, so that a run is never resumed as another."""
+        parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
+        digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=float).encode())
+        for silo in silos:
+            digest.update(json.dumps([silo.name, silo.columns]).encode())
+            digest.update(np.ascontiguousarray(silo.values).tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """The outcome of one federation."""
+
+    params: Parameters
+    sites: dict[str, Parameters]
+    history: History
+    ledger: Ledger
+
+
+class _Keeper:
+    """Keeps a run's state in one file: the coordinator's, the sites', and what was sent."""
+
+    def __init__(
+        self,
+        path: Path,
+        fingerprint: str,
+        coordinator: Coordinator,
+        sites: Sequence[LocalSolver],
+        federation: InProcess,
+    ) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+        self._coordinator = coordinator
+        self._sites = sites
+        self._federation = federation
+        self._saved = time.monotonic()
+
+    def restore(self) -> None:
+        if not self._path.exists():
+            return
+        document, arrays = load_checkpoint(self._path)
+        if document["fingerprint"] != self._fingerprint:
+            raise FeddagError(
+                f"{self._path} belongs to a run with other data or parameters. "
+                "Resume with those, or start a new run elsewhere."
+            )
+        self._coordinator.restore(document, arrays)
+        self._federation.ledger = Ledger(**document["ledger"])
+        for k, site in enumerate(self._sites):
+            site.restore(under(f"sites/{k}", arrays))
+
+    def save_if_due(self) -> None:
+        if time.monotonic() - self._saved >= CHECKPOINT_INTERVAL:
+            self.save()
+
+    def save(self) -> None:
+        document, arrays = self._coordinator.snapshot()
+        document |= {"fingerprint": self._fingerprint, "ledger": vars(self._federation.ledger)}
+        for k, site in enumerate(self._sites):
+            arrays |= prefixed(f"sites/{k}", site.snapshot())
+        save_checkpoint(self._path, document, arrays)
+        self._saved = time.monotonic()

@@ -1,0 +1,68 @@
+"""The linear model: one weight per edge, fitted from second moments alone (section 5.1.1 of the paper).
+
+The weight matrix is graph and mechanism in one, and there is no mask to sample. A step costs d³ whatever the number
+of rows. Suited to linear mechanisms with noise of equal variance; not to nonlinear ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from feddag.models.base import Parameters
+
+
+class Moments(NamedTuple):
+    """All that least squares needs of a silo."""
+
+    covariance: Float[np.ndarray | Array, "node node"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`X = XW + noise` on centred columns."""
+
+    threshold: ClassVar[float] = 0.3
+
+    def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        del rng
+        return {"graph": np.zeros((nodes, nodes), np.float32), "mechanism": {}}
+
+    def prepare(self, values: Float[np.ndarray, "row node"]) -> Moments:
+        centred = values - values.mean(axis=0)
+        return Moments((centred.T @ centred / len(values)).astype(np.float32))
+
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+        del key
+        W = params["graph"]
+        return W * (1 - jnp.eye(W.shape[0], dtype=W.dtype))
+
+    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Moments) -> Float[Array, ""]:
+        """`½ tr((I − W)ᵀ S (I − W))`."""
+        del params
+        unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
+        return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
+
+    def step_scale(self, h: float) -> float:
+        """As small as the weights that still close a cycle, which is √h.
+
+        With steps of constant size these weights would jitter about zero, and a growing ρ would tear the others down
+        with them.
+        """
+        return min(1.0, math.sqrt(h))
+
+    def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
+        scores = np.abs(graph, dtype=np.float64)
+        np.fill_diagonal(scores, 0)
+        return scores
+
+    def predict(
+        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
+    ) -> Float[Array, "row node"]:
+        mean = values.mean(axis=0)
+        return mean + (values - mean) @ (params["graph"] * adjacency)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import feddag as package
+from feddag import FedDAG
+from feddag.cli import progress
+from feddag.cli.learn import OPTIONS
+
+GIVEN = {
+    "sharing": "all",
+    "model": "linear",
+    "acyclicity": "log-det",
+    "participation": 2,
+    "weighting": "rows",
+    "alpha_init": 0.1,
+    "rho_init": 0.02,
+    "rho_max": 0.5,
+    "beta": 9.0,
+    "gamma": 0.3,
+    "h_tol": 1e-7,
+    "it_max": 3,
+    "it_inner": 8,
+    "it_fl": 4,
+    "rho_update": "once",
+    "l1": 0.02,
+    "learning_rate": 0.01,
+    "temperature": 0.3,
+    "hidden_layers": 2,
+    "hidden_units": 5,
+    "threshold": 0.4,
+    "seed": 11,
+    "workers": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(feddag, sites, quick, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learn") / "run"
+    assert feddag("learn", *sites, "--out", folder, *quick).exit_code == 0
+    return folder
+
+
+def test_there_is_an_option_for_every_parameter():
+    assert list(OPTIONS) == list(GIVEN) == list(inspect.signature(FedDAG).parameters)
+
+
+def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
+    options = [text for name, value in GIVEN.items() for text in (f"--{name.replace('_', '-')}", value)]
+    result = feddag("learn", *sites, "--out", tmp_path / "run", *options)
+
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"] == GIVEN
+    assert package.load(tmp_path / "run").get_params() == GIVEN
+
+
+def test_an_option_not_given_keeps_the_estimators_default(finished):
+    assert package.load(finished).get_params() == (
+        FedDAG(model="linear", it_inner=20, it_fl=10, rho_max=10.0).get_params()
+    )
+
+
+def test_the_command_learns_what_the_estimator_learns(finished, sites):
+    expected = FedDAG(model="linear", it_inner=20, it_fl=10, rho_max=10).fit(sites)
+    np.testing.assert_array_equal(package.load(finished).U_, expected.U_)
+
+
+def test_results_go_to_stdout_and_progress_to_stderr(feddag, sites, quick, tmp_path):
+    result = feddag("learn", *sites, "--out", tmp_path / "run", *quick)
+
+    graph = package.load(tmp_path / "run").graph_
+    assert all(f"{source} → {target}" in result.stdout for source, target in graph.edges)
+    assert f"Written into {tmp_path / 'run'}" in result.stdout
+    assert result.stderr.startswith("sub-problem 1, step 10: ρ ")
+
+
+def test_a_log_gets_a_line_every_few_seconds_at_most(feddag, sites, quick, tmp_path):
+    few = feddag("learn", *sites, "--out", tmp_path / "few", *quick)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+        all_ = feddag("learn", *sites, "--out", tmp_path / "all", *quick, "--sharing", "none")
+
+    rounds = sum(len(each.rounds) for each in package.load(tmp_path / "all").history_.values())
+    assert few.stderr.count("\n") == 1
+    assert all_.stderr.count("\n") == rounds
+    assert {line.split(":")[0] for line in all_.stderr.splitlines()} == {"site-01", "site-02", "site-03"}
+
+
+def test_quiet_says_nothing_on_stderr(feddag, sites, quick, tmp_path):
+    assert feddag("learn", *sites, "--out", tmp_path / "run", *quick, "--quiet").stderr == ""
+
+
+def test_resuming_a_finished_run_says_so_and_changes_nothing(feddag, finished):
+    before = {path: path.read_bytes() for path in finished.iterdir()}
+    result = feddag("learn", "--resume", finished)
+
+    assert result.exit_code == 0
+    assert "finished already" in result.stdout
+    assert {path: path.read_bytes() for path in finished.iterdir()} == before
+
+
+def test_resume_accepts_an_option_that_agrees_with_the_run(feddag, finished):
+    assert feddag("learn", "--resume", finished, "--model", "linear").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--seed", 9], "The run has seed=0, and --resume keeps it. Got 9 instead"),
+        (["--participation", 1], "The run has participation=1.0, and --resume keeps it. Got 1 instead"),
+        (["--out", "elsewhere"], "--resume takes the sites and the folder from the run"),
+        (["other.csv"], "--resume takes the sites and the folder from the run"),
+    ],
+)
+def test_resume_refuses_an_option_that_contradicts_the_run(feddag, finished, options, complaint):
+    result = feddag("learn", "--resume", finished, *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {complaint}")
+
+
+def test_resume_refuses_data_that_has_changed(feddag, finished, data, tmp_path):
+    run, table = tmp_path / "run", tmp_path / "site-01.csv"
+    run.mkdir()
+    lines = (data / "site-01.csv").read_text().splitlines()
+    table.write_text("\n".join(lines[:-1]) + "\n")
+    record = json.loads((finished / "run.json").read_text())
+    record["status"] = "running"
+    record["sites"][0]["source"] = str(table)
+    (run / "run.json").write_text(json.dumps(record))
+
+    result = feddag("learn", "--resume", run)
+    assert result.exit_code == 2
+    assert f"Site 'site-01': {table} has changed since the run started." in result.stderr
+
+
+def test_a_folder_with_content_is_left_alone(feddag, sites, quick, finished, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    held = feddag("learn", *sites, "--out", finished, *quick)
+    filled = feddag("learn", *sites, "--out", tmp_path, *quick)
+    file = feddag("learn", *sites, "--out", tmp_path / "mine.txt", *quick)
+
+    assert (held.exit_code, filled.exit_code, file.exit_code) == (2, 2, 2)
+    assert f"feddag learn --resume {finished}" in held.stderr
+    assert "is not empty" in filled.stderr
+    assert "is a file" in file.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_taken(feddag, sites, quick, tmp_path):
+    assert feddag("learn", *sites, "--out", tmp_path, *quick).exit_code == 0
+    assert (tmp_path / "graph.csv").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(feddag, sites, quick, tmp_path):
+    (tmp_path / "file").touch()
+    result = feddag("learn", *sites, "--out", tmp_path / "file" / "run", *quick)
+
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {tmp_path / 'file' / 'run'}: Not a directory.\n"
+
+
+def test_the_run_does_not_depend_on_the_working_directory(feddag, sites, quick, tmp_path, monkeypatch):
+    shutil.copytree(sites[0].parent, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    feddag("learn", "data/site-01.csv", "data/site-02.csv", "--out", "run", *quick)
+
+    sources = [site["source"] for site in json.loads((tmp_path / "run" / "run.json").read_text())["sites"]]
+    assert sources == [str(tmp_path / "data" / name) for name in ("site-01.csv", "site-02.csv")]

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+
+from feddag import read_graph, simulate
+from feddag.cli.simulate import OPTIONS
+from feddag.silos import as_silos
+
+GIVEN = {
+    "nodes": 4,
+    "graph": "SF",
+    "edges_per_node": 1,
+    "edge_probability": "exact",
+    "orientation": "random",
+    "mechanism": ["linear", "mim"],
+    "heterogeneous": True,
+    "sites": 2,
+    "noise": "laplace",
+    "noise_deviation_range": [0.5, 0.7],
+    "standardised": True,
+    "shared_draws": True,
+    "seed": 7,
+}
+
+
+def test_there_is_an_option_for_every_parameter():
+    assert list(OPTIONS) == list(inspect.signature(simulate).parameters)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        GIVEN | {"rows": [20, 30]},
+        {"nodes": 3, "rows": 20, "uneven": True, "noise_variance": 0.5, "mechanism": "mlp"},
+    ],
+)
+def test_every_option_reaches_the_simulation(feddag, tmp_path, given):
+    result = feddag("simulate", tmp_path / "data", *_as_options(given))
+
+    assert result.exit_code == 0, result.stderr
+    parameters = json.loads((tmp_path / "data" / "simulation.json").read_text())["parameters"]
+    assert {name: parameters[name] for name in given} == given
+
+
+def _as_options(given):
+    for name, value in given.items():
+        yield f"--{name.replace('_', '-')}"
+        if name == "noise_deviation_range":
+            yield from value
+        elif isinstance(value, list):
+            yield ",".join(map(str, value))
+        elif value is not True:
+            yield value
+
+
+def test_the_files_hold_what_the_library_draws(feddag, tmp_path):
+    result = feddag("simulate", tmp_path / "data", "--nodes", 3, "--sites", 2, "--rows", 20, "--seed", 5)
+    expected = simulate(3, sites=2, rows=20, seed=5)
+
+    read = as_silos(sorted((tmp_path / "data").glob("site-*.csv")))
+    assert [silo.name for silo in read] == [silo.name for silo in expected.silos]
+    assert all(
+        abs(ours.values - theirs.values).max() < 1e-12 for ours, theirs in zip(read, expected.silos, strict=True)
+    )
+    assert read_graph(tmp_path / "data" / "truth.csv") == expected.truth
+    assert "site-01.csv to site-02.csv: 3 variables, 40 rows" in result.stdout
+
+
+def test_a_graph_of_ones_own_stands_behind_the_sites(feddag, tmp_path, data):
+    feddag("simulate", tmp_path / "data", "--graph", data / "truth.csv", "--rows", 20)
+    assert read_graph(tmp_path / "data" / "truth.csv") == read_graph(data / "truth.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--nodes", 1], "nodes must be "),
+        (["--mechanism", "magic"], "mechanism must be "),
+        (["--mechanism", "gp,mlp"], "mechanism must be a single one unless heterogeneous=True"),
+        (["--rows", "20,30", "--sites", 3], "rows must be one number for each of the sites"),
+        (["--noise-variance", -1], "noise_variance must be a positive number"),
+        (["--graph", "missing.csv"], "missing.csv: there is no such file"),
+        (["--seed", -1], "seed must be "),
+    ],
+)
+def test_an_impossible_option_is_told_in_one_line_and_nothing_is_written(feddag, tmp_path, options, complaint):
+    result = feddag("simulate", tmp_path / "data", *options)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {complaint}")
+    assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    result = feddag("simulate", tmp_path, "--nodes", 2, "--rows", 10)
+
+    assert result.exit_code == 2
+    assert "must be a new or an empty folder" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

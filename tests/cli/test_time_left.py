@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from feddag.cli.progress import clock
+from feddag.cli.time_left import TimeLeft
+from feddag.learners import Round
+
+
+def after(second: int, *, h: float, rho: float) -> Round:
+    position = {"round": second + 1, "sub_problem": second + 1, "step": second, "seconds": float(second)}
+    return Round(**position, rho=rho, alpha=0.0, h=h, edges=0)
+
+
+def test_a_geometric_fall_of_h_is_extended_to_its_tolerance():
+    time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
+    estimates = [time_left.after(after(k, h=10.0**-k, rho=1.0)) for k in range(10)]
+    assert estimates[0] is None
+    assert estimates[1:] == pytest.approx([10 - k for k in range(1, 10)])
+
+
+def test_a_geometric_rise_of_rho_is_extended_to_its_maximum():
+    time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
+    estimates = [time_left.after(after(k, h=1.0, rho=10.0**k)) for k in range(14)]
+    assert estimates[1:] == pytest.approx([14 - k for k in range(1, 14)])
+
+
+def test_whichever_comes_first_counts():
+    time_left = TimeLeft(h_tol=1e-10, rho_max=1e4)
+    time_left.after(after(0, h=1.0, rho=1.0))
+    assert time_left.after(after(1, h=0.1, rho=10.0)) == pytest.approx(3)
+
+
+def test_without_a_pace_there_is_no_estimate():
+    time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
+    time_left.after(after(0, h=1.0, rho=1.0))
+    assert time_left.after(after(1, h=2.0, rho=1.0)) is None
+
+
+def test_h_at_its_tolerance_leaves_no_time():
+    time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
+    time_left.after(after(0, h=1.0, rho=1.0))
+    assert time_left.after(after(1, h=0.0, rho=1.0)) == 0
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(6.6, "0:07"), (754, "12:34"), (3723, "1:02:03")])
+def test_a_time_is_shown_as_a_clock_shows_it(seconds, shown):
+    assert clock(seconds) == shown

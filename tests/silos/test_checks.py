@@ -1,0 +1,170 @@
+"""What a table must be: every refusal names the site, the column, what was found, and what to do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddag.errors import FeddagError
+from feddag.silos import Silo
+from feddag.silos.checks import MINIMUM_ROWS, checked_silo, checked_silos
+
+ROWS = 12
+rng = np.random.default_rng(0)
+
+
+def table(**columns) -> pd.DataFrame:
+    return pd.DataFrame({"a": rng.normal(size=ROWS), "b": rng.normal(size=ROWS), **columns})
+
+
+def with_value(value, row: int = 3) -> list:
+    column = rng.normal(size=ROWS).tolist()
+    column[row] = value
+    return column
+
+
+def refusal(check, *arguments) -> str:
+    with pytest.raises(FeddagError) as caught:
+        check(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class TestOneTable:
+    @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+    def test_missing_values(self, missing):
+        column = with_value(missing)
+        column[7] = missing
+        assert refusal(checked_silo, "north", table(dose=column)) == (
+            "Site 'north', column 'dose': 2 missing values, the first in row 4. Drop or impute them first."
+        )
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            with_value("high"),
+            pd.Series(with_value("high"), dtype="category"),
+            with_value([1, 2]),
+        ],
+        ids=["text", "category", "list"],
+    )
+    def test_values_that_are_no_numbers(self, column):
+        found = repr(list(column)[3])
+        assert refusal(checked_silo, "north", table(dose=column)) == (
+            f"Site 'north', column 'dose': {found} in row 4 is not a number. Encode it as numbers, or drop the column."
+        )
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            pd.date_range("2020-01-01", periods=ROWS),
+            pd.to_timedelta(np.arange(ROWS), unit="D"),
+            rng.normal(size=ROWS) + 1j,
+        ],
+        ids=["dates", "durations", "complex"],
+    )
+    def test_kinds_of_columns_that_are_no_numbers(self, column):
+        message = refusal(checked_silo, "north", table(dose=column))
+        assert message.startswith("Site 'north', column 'dose': ")
+        assert message.endswith("in row 1 is not a number. Encode it as numbers, or drop the column.")
+
+    @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39, -1e300])
+    def test_values_that_single_precision_does_not_hold(self, value):
+        assert refusal(checked_silo, "north", table(dose=with_value(value))) == (
+            f"Site 'north', column 'dose': {value} in row 4 is not finite in single precision. "
+            "Remove the row, or choose a larger unit."
+        )
+
+    @pytest.mark.parametrize("value", [2.5, 7, True])
+    def test_constants(self, value):
+        assert refusal(checked_silo, "north", table(dose=[value] * ROWS)) == (
+            f"Site 'north', column 'dose': the value is {float(value):g} in every row. "
+            "A constant has no causes to learn: drop the column."
+        )
+
+    def test_too_few_rows(self):
+        assert checked_silo("north", table().head(MINIMUM_ROWS)).rows == MINIMUM_ROWS
+        assert refusal(checked_silo, "north", table().head(MINIMUM_ROWS - 1)) == (
+            "Site 'north': 9 rows are too few. Give at least 10, or leave the site out."
+        )
+
+    @pytest.mark.parametrize("columns", [[], ["a"]])
+    def test_too_few_columns(self, columns):
+        assert refusal(checked_silo, "north", table()[columns]) == (
+            f"Site 'north': a graph needs at least 2 columns. Got {len(columns)} instead."
+        )
+
+    def test_a_repeated_name(self):
+        frame = table(c=rng.normal(size=ROWS)).set_axis(["a", "b", "a"], axis=1)
+        assert refusal(checked_silo, "north", frame) == (
+            "Site 'north': column 'a' stands 2 times. Give each column its own name."
+        )
+
+    @pytest.mark.parametrize("name", ["", None, np.nan])
+    def test_a_missing_name(self, name):
+        frame = table().set_axis(["a", name], axis=1)
+        assert refusal(checked_silo, "north", frame) == "Site 'north': column 2 has no name. Name every column."
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            [0, 1] * (ROWS // 2),
+            [True, False] * (ROWS // 2),
+            np.array([True, False] * (ROWS // 2), dtype=object),
+            pd.array([0, 1] * (ROWS // 2), dtype="Int64"),
+            ["0", "1"] * (ROWS // 2),
+            pd.Categorical([0, 1] * (ROWS // 2)),
+            [Decimal(0), Decimal(1)] * (ROWS // 2),
+            np.array([0, 1] * (ROWS // 2), dtype=np.float32),
+        ],
+        ids=["int", "bool", "object", "nullable", "digits", "category", "decimal", "single"],
+    )
+    def test_whole_numbers_and_booleans_are_numbers(self, column):
+        silo = checked_silo("north", table(dose=column))
+        expected = [float(value) for value in np.asarray(column).tolist()]
+        assert silo.values.dtype == np.float64
+        assert silo.values[:, 2].tolist() == expected
+
+    def test_the_silo_has_the_frames_names_and_values(self):
+        frame = table()
+        silo = checked_silo("north", frame)
+        assert (silo.name, silo.columns, silo.rows) == ("north", ("a", "b"), ROWS)
+        np.testing.assert_array_equal(silo.values, frame.to_numpy())
+        pd.testing.assert_frame_equal(silo.to_frame(), frame)
+
+
+class TestAllTables:
+    first = Silo("north", ("a", "b", "c"), rng.normal(size=(ROWS, 3)))
+
+    def other(self, *columns: str) -> Silo:
+        return Silo("south", columns, rng.normal(size=(ROWS, len(columns))))
+
+    def test_columns_take_the_first_sites_order(self):
+        south = self.other("c", "a", "b")
+        _, aligned = checked_silos([self.first, south])
+        assert (aligned.name, aligned.columns) == ("south", ("a", "b", "c"))
+        np.testing.assert_array_equal(aligned.values, south.values[:, [1, 2, 0]])
+
+    @pytest.mark.parametrize(
+        ("columns", "difference"),
+        [
+            (("a", "c"), "lacks 'b'"),
+            (("a", "b", "c", "d", "e"), "has besides 'd', 'e'"),
+            (("a", "B", "c"), "lacks 'b' and has besides 'B'"),
+        ],
+    )
+    def test_columns_that_differ(self, columns, difference):
+        assert refusal(checked_silos, [self.first, self.other(*columns)]) == (
+            f"Site 'south' {difference}, compared with site 'north'. Give every site the same columns."
+        )
+
+    def test_two_sites_of_one_name(self):
+        assert refusal(checked_silos, [self.first, self.other("a", "b", "c"), self.first]) == (
+            "Site 'north' stands 2 times. Give each site its own name."
+        )
+
+    def test_no_site(self):
+        assert refusal(checked_silos, []) == "There is no silo. Give at least one site's table."

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddag import FedDAG, FeddagError, load, read_graph, simulate
+from feddag.federation.arrays import flatten
+from feddag.federation.checkpoint import load_checkpoint
+from feddag.runs import Run
+
+QUICK = {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "data"
+    simulate(3, mechanism="linear", sites=2, rows=20, seed=1).write(folder)
+    return sorted(folder.glob("site-*.csv"))
+
+
+@pytest.fixture(scope="module", params=[("graph", "mlp"), ("all", "linear"), ("none", "linear")], ids=str)
+def fitted(request, sources, tmp_path_factory):
+    """A run's folder, and the estimator that was fitted in it."""
+    sharing, model = request.param
+    folder = tmp_path_factory.mktemp(sharing) / "run"
+    estimator = FedDAG(sharing, model, seed=3, **QUICK)
+    silos = estimator.check(sources)
+    return folder, Run.start(folder, estimator, silos, sources).learn(silos)
+
+
+def test_load_gives_back_the_fitted_estimator(fitted):
+    folder, estimator = fitted
+    loaded = load(folder)
+
+    assert loaded.get_params() == estimator.get_params()
+    assert loaded.graph_ == estimator.graph_
+    assert loaded.site_graphs_ == estimator.site_graphs_
+    assert loaded.communication_ == estimator.communication_
+    assert loaded.sites_ == estimator.sites_
+    assert loaded.seconds_ == estimator.seconds_
+    assert loaded.n_features_in_ == estimator.n_features_in_
+    for name in ("adjacency_", "edge_scores_", "U_", "feature_names_in_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(estimator, name), strict=True)
+    for ours, theirs in zip(histories(loaded), histories(estimator), strict=True):
+        assert ours.rounds == theirs.rounds
+        np.testing.assert_array_equal(ours.graphs, theirs.graphs, strict=True)
+
+
+def histories(estimator):
+    held = estimator.history_
+    return [held[site] for site in estimator.sites_] if isinstance(held, dict) else [held]
+
+
+def test_a_loaded_estimator_predicts_the_same(fitted):
+    folder, estimator = fitted
+    loaded, values = load(folder), np.random.default_rng(0).normal(size=(5, 3))
+
+    for site in estimator.sites_:
+        ours, theirs = flatten(loaded.mechanisms_[site]), flatten(estimator.mechanisms_[site])
+        assert ours.keys() == theirs.keys()
+        assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
+        np.testing.assert_array_equal(loaded.predict(values, site), estimator.predict(values, site))
+
+
+def test_the_files_tell_what_was_learned(fitted):
+    folder, estimator = fitted
+    for name in ("graph.csv", "graph.edges.csv", "graph.graphml", "graph.json"):
+        read = read_graph(folder / name, names=estimator.graph_.names)
+        np.testing.assert_array_equal(read.adjacency, estimator.adjacency_)
+    assert (folder / "graph.dot").read_text().startswith("digraph")
+    scores = pd.read_csv(folder / "edge_scores.csv", index_col=0)
+    assert list(scores.index) == list(scores.columns) == list(estimator.feature_names_in_)
+    np.testing.assert_allclose(scores.to_numpy(), estimator.edge_scores_, rtol=1e-14)
+
+
+def test_the_history_file_has_a_row_for_every_round(fitted):
+    folder, estimator = fitted
+    table = pd.read_csv(folder / "history.csv")
+    assert len(table) == sum(len(history.rounds) for history in histories(estimator))
+    if estimator.sharing == "none":
+        assert list(table["site"].unique()) == list(estimator.sites_)
+
+
+def test_only_results_are_left_in_the_folder_of_a_finished_run(fitted):
+    folder, _ = fitted
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "graph.csv",
+        "graph.edges.csv",
+        "graph.dot",
+        "graph.graphml",
+        "graph.json",
+        "edge_scores.csv",
+        "history.csv",
+        "result.npz",
+    }
+
+
+def test_the_record_says_what_was_asked_of_which_tables(fitted, sources):
+    folder, estimator = fitted
+    record = json.loads((folder / "run.json").read_text())
+
+    assert record["status"] == "finished"
+    assert record["started"] <= record["finished"]
+    assert record["parameters"] == estimator.get_params()
+    assert record["columns"] == ["x0", "x1", "x2"]
+    assert [(site["name"], site["source"], site["rows"]) for site in record["sites"]] == [
+        (source.stem, str(source), 20) for source in sources
+    ]
+
+
+def test_results_hold_no_pickles(fitted):
+    _, arrays = load_checkpoint(fitted[0] / "result.npz")  # which refuses them
+    assert {"U", "edge_scores", "adjacency"} < arrays.keys()
+    assert not any(array.dtype.hasobject for array in arrays.values())
+
+
+@pytest.fixture
+def started(sources, tmp_path):
+    estimator = FedDAG("graph", "linear", **QUICK)
+    return Run.start(tmp_path / "run", estimator, estimator.check(sources), sources)
+
+
+def test_an_unfinished_run_says_how_to_resume_it(started):
+    with pytest.raises(FeddagError, match=f"Resume it with: feddag learn --resume {started.folder}"):
+        load(started.folder)
+
+
+def test_a_run_can_be_taken_up_by_its_folder(started):
+    run = Run.open(started.folder)
+    learned = run.learn(run.silos())
+    np.testing.assert_array_equal(load(started.folder).U_, learned.U_)
+
+
+def test_a_failing_write_leaves_the_run_unfinished_and_resumable(started, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    silos = started.silos()
+    with monkeypatch.context() as patch:
+        patch.setattr("feddag.runs.save_checkpoint", full)
+        with pytest.raises(OSError, match="No space left"):
+            started.learn(silos)
+    assert not Run.open(started.folder).finished
+
+    started.learn(silos)
+    assert Run.open(started.folder).finished
+
+
+def test_numbers_of_numpy_are_kept_as_they_are(sources, tmp_path):
+    estimator = FedDAG("graph", "linear", seed=np.int64(4), l1=np.float64(0.02), **QUICK)
+    Run.start(tmp_path / "run", estimator, estimator.check(sources), sources)
+    kept = Run.open(tmp_path / "run").estimator()
+    assert (kept.seed, kept.l1) == (4, 0.02)
+    assert isinstance(kept.seed, int)
+
+
+def test_a_folder_without_a_record_is_no_run(tmp_path):
+    with pytest.raises(FeddagError, match=r"is not a run: it has no run\.json"):
+        load(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(FeddagError, match="is not the record of a run"):
+        load(tmp_path)
