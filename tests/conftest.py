@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from jaxtyping import install_import_hook
 
-# Before any of these is imported, which is why it stands here. Only where arrays cross a module: elsewhere
-# beartype would refuse a user's mistake before feddag can, and a whole number where a float is meant.
+# Compiled programs are kept for the next run of the tests, and out of the user's own cache.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Before any of these is imported, which is why it stands here. Only where arrays cross a module: elsewhere beartype
+# would refuse a user's mistake before feddag can, and a whole number where a float is meant.
 install_import_hook(("feddag.models", "feddag.learners.history", "feddag.silos.silo"), "beartype.beartype")

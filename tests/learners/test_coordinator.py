@@ -139,6 +139,18 @@ class TestTheOuterLoop:
             assert coordinator.history.rounds[k].alpha == task.numbers["alpha"]
             assert coordinator.history.rounds[k].rho == task.numbers["rho"]
 
+    def test_steps_are_scaled_by_the_acyclicity_that_the_round_before_reached(self):
+        class Nearly(Marked):
+            def graph(self, round_):
+                return super().graph(round_) * np.float32(0.01)
+
+        sites = [Nearly(1), Nearly(3)]
+        rounds = run(sites, participants=2).history.rounds
+        scales = [task.numbers["step_scale"] for task in sites[0].tasks]
+        assert scales[0] == 1.0
+        assert scales[1:] == pytest.approx([Linear().step_scale(record.h) for record in rounds[:-1]])
+        assert max(scales[1:]) < 0.01
+
     def test_edges_above_the_threshold_are_counted(self, coordinator):
         assert {record.edges for record in coordinator.history.rounds} == {2}
 

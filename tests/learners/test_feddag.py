@@ -61,8 +61,8 @@ class TestWhatItFinds:
         W = np.zeros((4, 4))
         W[2, 0], W[0, 3], W[3, 1] = 1.5, -1.2, 1.0
         draw = np.random.default_rng(0)
-        silos = [draw.normal(size=(n, 4)) @ np.linalg.inv(np.eye(4) - W) for n in (60, 80, 100)]
-        learner = FedDAG("all", "linear", acyclicity=acyclicity, learning_rate=0.003, h_tol=1e-6).fit(silos)
+        silos = [draw.normal(size=(n, 4)) @ np.linalg.inv(np.eye(4) - W) for n in (150, 200, 250)]
+        learner = FedDAG("all", "linear", acyclicity=acyclicity, it_inner=300, it_fl=100).fit(silos)
         np.testing.assert_array_equal(learner.adjacency_, W != 0)
         np.testing.assert_allclose(learner.U_[W != 0], W[W != 0], atol=0.25)
 

@@ -13,7 +13,16 @@ from jax.test_util import check_grads
 
 from feddag.federation import Site, Task
 from feddag.federation.arrays import flatten
-from feddag.learners.local_solver import SOLVE, LocalSolver, Objective, shared_part, site_key, take_over
+from feddag.learners.local_solver import (
+    SERVER,
+    SOLVE,
+    LocalSolver,
+    Objective,
+    initial_parameters,
+    shared_part,
+    site_key,
+    take_over,
+)
 from feddag.models import ACYCLICITY, Linear, MaskedMLP
 from feddag.silos import Silo
 
@@ -29,8 +38,9 @@ def solver(position: int = 0, *, objective=OBJECTIVE, sharing="graph", weighting
     return LocalSolver(silo, position, objective, sharing=sharing, weighting=weighting, seed=seed)
 
 
-def task(arrays, *, steps=STEPS, round_=0, alpha=0.3, rho=0.7) -> Task:
-    return Task(SOLVE, round_, {"steps": steps, "alpha": alpha, "rho": rho}, arrays, (0,))
+def task(arrays, *, round_=0, step_scale=1.0) -> Task:
+    numbers = {"steps": STEPS, "alpha": 0.3, "rho": 0.7, "step_scale": step_scale}
+    return Task(SOLVE, round_, numbers, arrays, (0,))
 
 
 def assert_equal(one, other) -> None:
@@ -43,10 +53,10 @@ def assert_equal(one, other) -> None:
 class TestObjective:
     @pytest.mark.parametrize(("model", "acyclicity"), BOTH, ids=["mlp", "linear"])
     def test_it_is_fit_plus_sparsity_plus_lagrangian(self, model, acyclicity):
-        params = model.init(jax.random.key(0), NODES)
-        U = np.random.default_rng(1).normal(loc=1.0, scale=0.5, size=(NODES, NODES))  # with cycles
+        params = jax.device_put(model.init(np.random.default_rng(0), NODES))
+        U = np.random.default_rng(1).normal(loc=3.0, scale=0.5, size=(NODES, NODES))  # with cycles
         params["graph"] = jnp.asarray(U, jnp.float32)
-        key, data = jax.random.key(5), model.prepare(silo.values)
+        key, data = jax.random.key(5), jax.device_put(model.prepare(silo.values))
         adjacency = model.adjacency(params, key)
         fit = float(model.fit(params, adjacency, data))
         h = float(ACYCLICITY[acyclicity](adjacency**2))
@@ -64,7 +74,7 @@ class TestObjective:
             as_double = lambda tree: jax.tree.map(  # noqa: E731
                 lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), tree
             )
-            params = as_double(model.init(jax.random.key(0), NODES))
+            params = as_double(model.init(np.random.default_rng(0), NODES))
             params["graph"] = jnp.asarray(draw.normal(scale=0.3, size=(NODES, NODES)))
             data = as_double(model.prepare(silo.values))
 
@@ -91,20 +101,20 @@ class TestObjective:
 gradient_of = jax.jit(jax.value_and_grad(OBJECTIVE, has_aux=True))
 
 
-def two_rounds_by_hand(first, second_shared):
+def two_rounds_by_hand(*rounds):
     """Plain optax: keys from (seed, position), then the round, then the step; Adam is never reset."""
     optimiser = optax.adam(0.03)
     key, data = site_key(1, 0), MLP.prepare(silo.values)
-    params = MLP.init(key, NODES)
+    params = jax.device_put(initial_parameters(MLP, NODES, seed=1, position=0))
     state = optimiser.init(params)
     seen = []
-    for round_, shared in enumerate((first, second_shared)):
+    for round_, (shared, step_scale) in enumerate(rounds):
         params = {**params, "graph": jnp.asarray(shared["graph"])}
         for k in range(STEPS):
             step_key = jax.random.fold_in(jax.random.fold_in(key, round_), k)
             (loss, fit), gradient = gradient_of(params, data, jnp.float32(0.3), jnp.float32(0.7), step_key)
             updates, state = optimiser.update(gradient, state, params)
-            params = optax.apply_updates(params, updates)
+            params = optax.apply_updates(params, optax.tree.scale(step_scale, updates))
         seen.append((params, float(loss), float(fit)))
     return seen
 
@@ -117,9 +127,10 @@ def test_two_rounds_are_adam_by_hand_whose_state_survives_the_averaging():
     start = {"graph": np.full((NODES, NODES), 0.1, np.float32)}
     average = {"graph": np.linspace(-1, 1, NODES * NODES, dtype=np.float32).reshape(NODES, NODES)}
     site = solver()
-    by_hand = two_rounds_by_hand(start, average)
-    for round_, (shared, (expected, loss, fit)) in enumerate(zip((start, average), by_hand, strict=True)):
-        answer = site.answer(task(shared, round_=round_))
+    rounds = (start, 1.0), (average, 0.5)
+    by_hand = two_rounds_by_hand(*rounds)
+    for round_, ((shared, step_scale), (expected, loss, fit)) in enumerate(zip(rounds, by_hand, strict=True)):
+        answer = site.answer(task(shared, round_=round_, step_scale=step_scale))
         np.testing.assert_allclose(answer.arrays["graph"], expected["graph"], rtol=1e-4, atol=1e-6)
         for name, array in flatten(site.params).items():
             np.testing.assert_allclose(array, flatten(expected)[name], rtol=1e-4, atol=1e-6, err_msg=name)
@@ -136,7 +147,7 @@ def test_what_leaves_the_site_is_the_graph_or_all_parameters(sharing, leaves):
 
 
 def test_what_is_shared_replaces_the_sites_own_and_the_rest_stays():
-    params = MLP.init(jax.random.key(0), NODES)
+    params = MLP.init(np.random.default_rng(0), NODES)
     shared = {"graph": np.ones((NODES, NODES), np.float32)}
     taken = take_over(params, shared)
     np.testing.assert_array_equal(taken["graph"], shared["graph"])
@@ -178,8 +189,14 @@ def test_randomness_depends_on_seed_position_and_round():
     np.testing.assert_array_equal(answered(), answered())
     for other in (answered(position=1), answered(seed=2), answered(round_=1)):
         assert not np.array_equal(answered(), other)
-    server = jax.random.key_data(site_key(1, -1))
-    assert not np.array_equal(server, jax.random.key_data(site_key(1, 0)))
+
+
+def test_server_and_sites_draw_and_start_differently():
+    keys = [jax.random.key_data(site_key(1, position)).tolist() for position in (SERVER, 0, 1)]
+    starts = [initial_parameters(MLP, NODES, 1, position)["mechanism"]["weights"][0] for position in (SERVER, 0, 1)]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert keys[one] != keys[other]
+        assert not np.array_equal(starts[one], starts[other])
 
 
 def test_an_unknown_task_is_refused():

@@ -64,11 +64,16 @@ def test_no_draw_and_no_loop():
 
 
 def test_edge_scores_are_the_absolute_weights():
-    np.testing.assert_allclose(model.edge_scores(params), np.abs(no_loops), rtol=1e-6)
+    np.testing.assert_allclose(model.edge_scores(np.asarray(params["graph"])), np.abs(no_loops), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("h", "scale"), [(np.inf, 1.0), (4.0, 1.0), (1.0, 1.0), (0.25, 0.5), (1e-10, 1e-5)])
+def test_steps_shrink_with_the_weights_that_still_close_a_cycle(h, scale):
+    assert model.step_scale(h) == pytest.approx(scale)
 
 
 def test_training_starts_at_no_edge():
-    start = model.init(key, NODES)
+    start = model.init(np.random.default_rng(0), NODES)
     assert start["graph"].shape == (NODES, NODES)
     assert not np.asarray(start["graph"]).any()
     assert not jax.tree.leaves(start["mechanism"])
