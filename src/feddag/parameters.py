@@ -25,7 +25,7 @@ class Constraint:
 
 
 def is_whole(value: Any, at_least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= at_least)
 
 
 def is_number(value: Any) -> bool:

@@ -20,7 +20,7 @@ def save_checkpoint(path: Path, document: dict[str, Any], arrays: Arrays) -> Non
     """Replace the file at once: a reader, or a run killed meanwhile, finds the old state or the new one."""
     text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     with atomic_write(path, "wb") as stream:
-        np.savez(stream, **{_DOCUMENT: text}, **arrays)
+        np.savez(stream, **{_DOCUMENT: text, **arrays})  # pyright: ignore[reportArgumentType]
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -5,7 +5,7 @@ Learners are written against these types and never learn which engine carries th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -71,13 +71,16 @@ class Federation(Protocol):
     def aggregate(self, task: Task) -> dict[str, np.ndarray]: ...
 
 
-def weighted_mean(answers: list[Answer]) -> dict[str, np.ndarray]:
+def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:
     """`Σ wₖ xₖ / Σ wₖ`, summed in the given order in double precision so that every engine gives the same."""
     total = sum(answer.weight for answer in answers)
-    return {
-        name: (sum(a.weight * a.arrays[name].astype(np.float64) for a in answers) / total).astype(first.dtype)
-        for name, first in answers[0].arrays.items()
-    }
+    means = {}
+    for name, first in answers[0].arrays.items():
+        mean = np.zeros(first.shape)
+        for answer in answers:
+            mean += answer.weight / total * answer.arrays[name]
+        means[name] = mean.astype(first.dtype)
+    return means
 
 
 def array_bytes(arrays: Arrays) -> int:

@@ -94,7 +94,7 @@ def mean_distances(scores: Float[np.ndarray, "site node node"], threshold: float
 
     edges = (scores > threshold).astype(np.int8)
     types = edges + 2 * edges.transpose(0, 2, 1)
-    agreeing = sum(np.sum(types == kind, axis=0) ** 2 for kind in range(4))
+    agreeing = np.sum([np.sum(types == kind, axis=0) ** 2 for kind in range(4)], axis=0)
     above_diagonal = np.triu_indices(scores.shape[1], k=1)
     hamming = ((sites**2 - agreeing) / 2)[above_diagonal].sum() / pairs
     return float(l1), float(hamming)

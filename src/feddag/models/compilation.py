@@ -10,7 +10,7 @@ import jax
 
 def keep_compiled_programs() -> None:
     """Point JAX at a cache in the user's cache folder, unless the user has chosen a place."""
-    if jax.config.jax_compilation_cache_dir is not None:
+    if jax.config.jax_compilation_cache_dir is not None:  # pyright: ignore[reportAttributeAccessIssue]
         return
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     jax.config.update("jax_compilation_cache_dir", str(Path(base) / "feddag" / "xla"))

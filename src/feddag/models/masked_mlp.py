@@ -26,8 +26,8 @@ _QUANTILES = 128
 class Rows(NamedTuple):
     """A silo's rows, nodes first so that every layer's matrix product runs along contiguous rows."""
 
-    values: Float[np.ndarray | Array, "node row"]
-    weight: Float[np.ndarray | Array, "row"]
+    values: Float[Array, "node row"]
+    weight: Float[Array, "row"]
     """1/n for a row of the silo, 0 for padding."""
 
 
@@ -88,7 +88,7 @@ class MaskedMLP:
         padded[:, :rows] = values.T
         weight = np.zeros(padded.shape[1], np.float32)
         weight[:rows] = 1 / rows
-        return Rows(padded, weight)
+        return Rows(jnp.asarray(padded), jnp.asarray(weight))
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         """`g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""

@@ -1,0 +1,40 @@
+# Every target sets up what it needs: `make demo` and `make test` work right after a clone.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test test-all lint format speed install clean
+
+demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
+	$(BIN)/feddag demo
+
+test: $(INSTALLED)  ## all tests but the slow ones
+	$(BIN)/pytest -m "not slow"
+
+test-all: $(INSTALLED)  ## all tests
+	$(BIN)/pytest
+
+lint: $(INSTALLED)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(INSTALLED)  ## let ruff lay out the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+speed: $(INSTALLED)  ## how near the local phase comes to this machine's peak
+	$(BIN)/python benchmarks/speed.py
+
+install: $(INSTALLED)  ## .venv with every extra
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "feddag needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[parquet,dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv
