@@ -50,7 +50,8 @@ def run(name: str, seeds: list[int], overrides: dict[str, Any]) -> None:
         metrics = compare(learner.graph_, simulation.truth)
         steps = learner.history_.rounds[-1].step
         print(
-            f"{name} seed {seed}: SHD {metrics.shd} TPR {metrics.tpr:.2f}  {steps} steps, {learner.seconds_:.0f} s", flush=True
+            f"{name} seed {seed}: SHD {metrics.shd} TPR {metrics.tpr:.2f}  {steps} steps, {learner.seconds_:.0f} s",
+            flush=True,
         )
         found.append(metrics)
     shd, tpr = [m.shd for m in found], [m.tpr for m in found]

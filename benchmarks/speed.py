@@ -18,6 +18,14 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import jax
+import numpy as np
+
+from feddag import FedDAG, Silo
+from feddag.federation import InProcess, Task
+from feddag.learners.local_solver import SOLVE, LocalSolver
+from feddag.models.compilation import keep_compiled_programs
+
 ROWS = 600
 PUBLISHED_CPU_MS, PUBLISHED_MB = 70.0, 1500.0
 STEPS = 200
@@ -30,18 +38,13 @@ def flops_per_site_step(nodes: int, rows: int = ROWS, layers: int = 4, units: in
 
 def peak_gflops(repeats: int = 3, size: int = 3000) -> float:
     """Single precision, all cores: the best of NumPy's and XLA's large matrix product."""
-    import jax
-    import numpy as np
-
     A = np.random.default_rng(0).random((size, size), dtype=np.float32)
     multiply = jax.jit(lambda B: B @ B)
     B = jax.device_put(A)
     jax.block_until_ready(multiply(B))
-    fastest = min(
-        min(_seconds(lambda: A @ A) for _ in range(repeats)),
-        min(_seconds(lambda: jax.block_until_ready(multiply(B))) for _ in range(repeats)),
-    )
-    return 2 * size**3 / fastest / 1e9
+    seconds = [_seconds(lambda: A @ A) for _ in range(repeats)]
+    seconds += [_seconds(lambda: jax.block_until_ready(multiply(B))) for _ in range(repeats)]
+    return 2 * size**3 / min(seconds) / 1e9
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -52,13 +55,6 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def measure(nodes: int, sites: int, rows: int, repeats: int) -> dict[str, float]:
     """One aggregation of a real federation, repeated; the first includes tracing and compiling."""
-    import numpy as np
-
-    from feddag import FedDAG, Silo
-    from feddag.federation import InProcess, Task
-    from feddag.learners.local_solver import SOLVE, LocalSolver
-    from feddag.models.compilation import keep_compiled_programs
-
     keep_compiled_programs()
     rng = np.random.default_rng(0)
     columns = tuple(f"x{k}" for k in range(nodes))
@@ -163,7 +159,9 @@ def _curves(cache: str, repeats: int, site_counts: list[int]) -> None:
         for case in cases:
             cost = in_new_process(cache, nodes=10, repeats=min(repeats, 3), **case)
             unit = cost["ms_per_step"] * 1e6 / (case["sites"] * case["rows"])
-            print(f"{case[title]:5d}   {cost['ms_per_step']:7.2f}   {unit:31.0f}   {cost['memory_mb']:7.0f}", flush=True)
+            print(
+                f"{case[title]:5d}   {cost['ms_per_step']:7.2f}   {unit:31.0f}   {cost['memory_mb']:7.0f}", flush=True
+            )
         print()
 
 

@@ -13,9 +13,7 @@ from feddag.errors import FeddagError
 
 
 @overload
-def atomic_write(
-    path: str | os.PathLike[str], mode: Literal["w"] = "w"
-) -> AbstractContextManager[TextIO]: ...
+def atomic_write(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[TextIO]: ...
 @overload
 def atomic_write(path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[BinaryIO]: ...
 @contextmanager

@@ -16,10 +16,10 @@ from feddag.federation.checkpoint import load_checkpoint
 # of a name would appear.
 WRAPPER = """
 import os, signal, sys
-import feddag.learners.feddag
+import feddag.learners.keeper
 from feddag.cli import main
 
-feddag.learners.feddag.CHECKPOINT_INTERVAL = 0.0
+feddag.learners.keeper.CHECKPOINT_INTERVAL = 0.0
 name, count, signal_name, *arguments = sys.argv[1:]
 remaining, replace = int(count), os.replace
 
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_the_current_round_and_tells_how_to_resume(
     assert stopped.stdout == ""
     assert stopped.stderr.splitlines()[-1] == (f"Interrupted. Resume with: feddag learn --resume {tmp_path / 'run'}")
     kept, _ = load_checkpoint(tmp_path / "run" / name)
-    assert kept["round"] == 2
+    assert kept["coordinator"]["round"] == 2
 
     assert feddag("learn", "--resume", tmp_path / "run").exit_code == 0
     assert_equal_results(tmp_path / "run", uninterrupted(sharing))

@@ -106,9 +106,7 @@ def test_networkx_gets_names_in_order_edges_and_scores(chain):
 
 def test_networkx_and_back_loses_nothing_but_the_scores_of_absent_edges(chain, pdag):
     assert CausalGraph.from_networkx(pdag.to_networkx()) == pdag
-    assert CausalGraph.from_networkx(chain.to_networkx()) == CausalGraph(
-        CHAIN, chain.names, np.multiply(CHAIN, SCORES)
-    )
+    assert CausalGraph.from_networkx(chain.to_networkx()) == CausalGraph(CHAIN, chain.names, np.multiply(CHAIN, SCORES))
 
 
 def test_an_undirected_networkx_graph_has_undirected_edges():

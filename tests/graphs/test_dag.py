@@ -30,9 +30,7 @@ def all_digraphs(nodes: int):
 
 def all_dags(nodes: int) -> list[np.ndarray]:
     return [
-        a
-        for a in all_digraphs(nodes)
-        if nx.is_directed_acyclic_graph(nx.from_numpy_array(a, create_using=nx.DiGraph))
+        a for a in all_digraphs(nodes) if nx.is_directed_acyclic_graph(nx.from_numpy_array(a, create_using=nx.DiGraph))
     ]
 
 
@@ -74,9 +72,7 @@ def test_a_graph_without_nodes_is_a_dag():
 
 
 @pytest.mark.parametrize("function", [is_dag, threshold_to_dag, to_cpdag])
-@pytest.mark.parametrize(
-    "matrix", [np.zeros((2, 3)), np.zeros(4), np.zeros((2, 2, 2)), [[0, 1], [0]], [["a"]]]
-)
+@pytest.mark.parametrize("matrix", [np.zeros((2, 3)), np.zeros(4), np.zeros((2, 2, 2)), [[0, 1], [0]], [["a"]]])
 def test_what_is_not_a_square_matrix_is_refused(function, matrix):
     with pytest.raises(FeddagError, match="square matrix"):
         function(matrix)
@@ -138,9 +134,7 @@ def test_cutting_follows_the_rule_step_by_step(scores):
         components = nx.strongly_connected_components(graph)
         on_a_cycle = [e for c in components for e in graph.subgraph(c).edges]
         graph.remove_edge(*min(on_a_cycle, key=lambda edge: (scores[edge], edge)))
-    np.testing.assert_array_equal(
-        threshold_to_dag(scores), nx.to_numpy_array(graph, nodelist=range(len(scores)))
-    )
+    np.testing.assert_array_equal(threshold_to_dag(scores), nx.to_numpy_array(graph, nodelist=range(len(scores))))
 
 
 @given(hnp.arrays(np.float64, (5, 5), elements=st.floats(0, 1)), st.floats(0, 1))

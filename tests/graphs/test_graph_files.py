@@ -91,9 +91,7 @@ def fork() -> CausalGraph:
 
 def test_an_edge_list_is_source_target_score(tmp_path, fork):
     write_graph(fork, tmp_path / "g.edges.csv")
-    assert (
-        tmp_path / "g.edges.csv"
-    ).read_text() == "source,target,score\na,b,0.9\na,c,0.75\nb,c,0.6\nc,b,0.55\n"
+    assert (tmp_path / "g.edges.csv").read_text() == "source,target,score\na,b,0.9\na,c,0.75\nb,c,0.6\nc,b,0.55\n"
 
 
 def test_an_edge_list_knows_isolated_nodes_only_by_the_names_given(tmp_path, fork):
@@ -153,9 +151,7 @@ def test_dot_quotes_names_so_that_they_can_be_told_apart_again(tmp_path, graph):
     write_graph(graph, tmp_path / "g.dot")
     text = (tmp_path / "g.dot").read_bytes().decode()
     quoted = r'"(?:[^"\\\n]|\\.)*"'
-    statement = (
-        rf"  (?P<source>{quoted})(?: -> (?P<target>{quoted}))?(?: \[(?:dir=none|label={quoted})\])?;\n"
-    )
+    statement = rf"  (?P<source>{quoted})(?: -> (?P<target>{quoted}))?(?: \[(?:dir=none|label={quoted})\])?;\n"
     assert re.fullmatch(
         rf"digraph {{\n(?:{statement.replace('?P<source>', '?:').replace('?P<target>', '?:')})*}}\n", text
     )

@@ -17,9 +17,7 @@ NODES = 4
 pdags = hnp.arrays(np.int8, (NODES, NODES), elements=st.integers(0, 1)).map(
     lambda matrix: matrix * (1 - np.eye(NODES, dtype=np.int8))
 )
-dags = st.tuples(pdags, st.permutations(range(NODES))).map(
-    lambda drawn: np.triu(drawn[0])[np.ix_(drawn[1], drawn[1])]
-)
+dags = st.tuples(pdags, st.permutations(range(NODES))).map(lambda drawn: np.triu(drawn[0])[np.ix_(drawn[1], drawn[1])])
 
 
 def graph(*edges: str, nodes: str = "abcde") -> CausalGraph:

@@ -7,7 +7,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.federation.arrays import flatten
-from feddag.learners import FedDAG, feddag
+from feddag.learners import FedDAG, keeper
 from feddag.silos import simulate
 
 TINY = {"it_inner": 10, "it_fl": 5, "it_max": 4, "rho_max": 1e3, "hidden_layers": 1, "hidden_units": 4}
@@ -20,7 +20,7 @@ class CrashError(Exception):
 
 @pytest.fixture(autouse=True)
 def _after_every_round(monkeypatch):
-    monkeypatch.setattr(feddag, "CHECKPOINT_INTERVAL", 0)
+    monkeypatch.setattr(keeper, "CHECKPOINT_INTERVAL", 0)
 
 
 @pytest.fixture(scope="module", params=["graph", "all", "linear"])
@@ -105,7 +105,7 @@ def test_sites_that_learn_alone_are_taken_up_each_where_it_was(tmp_path):
 
 
 def test_what_progress_raises_is_kept_even_between_two_checkpoints(tmp_path, setting, monkeypatch):
-    monkeypatch.setattr(feddag, "CHECKPOINT_INTERVAL", 1e9)
+    monkeypatch.setattr(keeper, "CHECKPOINT_INTERVAL", 1e9)
     parameters, whole = setting
     path = tmp_path / "run.npz"
     crashed(path, parameters, 3)

@@ -229,8 +229,7 @@ def test_shared_draws_repeat_noise_and_nonlinear_functions() -> None:
     )
     sites = shared.drawn["sites"]
     unit_roots = [
-        silo.values[:, 0] / np.sqrt(site["noise_variances"][0])
-        for silo, site in zip(shared.silos, sites, strict=True)
+        silo.values[:, 0] / np.sqrt(site["noise_variances"][0]) for silo, site in zip(shared.silos, sites, strict=True)
     ]
     np.testing.assert_allclose(unit_roots, [unit_roots[0]] * 12)
 
@@ -356,9 +355,7 @@ def test_written_folders_read_back_to_the_bit(tmp_path: Path) -> None:
     for silo in simulation.silos:
         header, *lines = (folder / f"{silo.name}.csv").read_text(encoding="utf-8").splitlines()
         assert tuple(header.split(",")) == silo.columns
-        np.testing.assert_array_equal(
-            [[float(cell) for cell in line.split(",")] for line in lines], silo.values
-        )
+        np.testing.assert_array_equal([[float(cell) for cell in line.split(",")] for line in lines], silo.values)
     assert read_graph(folder / "truth.csv") == simulation.truth
     assert json.loads((folder / "simulation.json").read_text(encoding="utf-8")) == simulation.drawn
 

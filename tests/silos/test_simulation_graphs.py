@@ -38,9 +38,7 @@ def test_erdos_renyi_with_more_edges_than_pairs_is_the_complete_dag() -> None:
 
 @pytest.mark.parametrize("orientation", ["arrival", "random"])
 @pytest.mark.parametrize(("nodes", "per_node"), [(10, 2), (20, 1), (12, 4), (3, 2)])
-def test_scale_free_is_a_dag_with_k_times_d_minus_k_edges(
-    orientation: str, nodes: int, per_node: int
-) -> None:
+def test_scale_free_is_a_dag_with_k_times_d_minus_k_edges(orientation: str, nodes: int, per_node: int) -> None:
     for rng in generators(20):
         adjacency = scale_free(nodes, per_node, orientation, rng)
         assert is_dag(adjacency)

@@ -109,9 +109,7 @@ def test_mlp_is_one_hidden_layer_of_a_hundred_sigmoid_units() -> None:
 
 def test_mim_is_tanh_cosine_and_sine_of_three_indices() -> None:
     theta = np.array([[0.5, -1.0, 2.0], [1.5, 0.7, -0.6]])
-    by_hand = [
-        np.tanh(0.5 * a + 1.5 * b) + np.cos(-1.0 * a + 0.7 * b) + np.sin(2.0 * a - 0.6 * b) for a, b in INPUTS
-    ]
+    by_hand = [np.tanh(0.5 * a + 1.5 * b) + np.cos(-1.0 * a + 0.7 * b) + np.sin(2.0 * a - 0.6 * b) for a, b in INPUTS]
     np.testing.assert_allclose(MultipleIndex(theta)(INPUTS), by_hand)
     assert MultipleIndex.draw(4, np.random.default_rng(0)).theta.shape == (4, 3)
 
@@ -119,9 +117,7 @@ def test_mim_is_tanh_cosine_and_sine_of_three_indices() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_a_function_of_the_stream_alone(name: str) -> None:
     inputs = np.random.default_rng(0).normal(size=(50, 3))
-    first, again, other = (
-        MECHANISMS[name].draw(3, np.random.default_rng(seed))(inputs) for seed in (5, 5, 6)
-    )
+    first, again, other = (MECHANISMS[name].draw(3, np.random.default_rng(seed))(inputs) for seed in (5, 5, 6))
     assert first.shape == (50,)
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
-from feddag.federation.protocol import Ledger, Site, Task, array_bytes, weighted_mean
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays, Ledger, Site, Task, array_bytes, weighted_mean
 
 
 class InProcess:
@@ -30,6 +32,18 @@ class InProcess:
             sent = array_bytes(answers[k].arrays) if k in task.participants else 0
             self.ledger.record(site, sent=sent, received=received)
         return weighted_mean([answers[k] for k in task.participants])
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The sites' state and what was sent, as a JSON document and named arrays."""
+        arrays: dict[str, np.ndarray] = {}
+        for k, site in enumerate(self._sites):
+            arrays |= prefixed(f"{k}", site.snapshot())
+        return {"ledger": vars(self.ledger)}, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        self.ledger = Ledger(**document["ledger"])
+        for k, site in enumerate(self._sites):
+            site.restore(under(f"{k}", arrays))
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

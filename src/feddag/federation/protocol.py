@@ -76,10 +76,10 @@ def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:
     total = sum(answer.weight for answer in answers)
     means = {}
     for name, first in answers[0].arrays.items():
-        mean = np.zeros(first.shape)
+        weighted = np.zeros(first.shape)
         for answer in answers:
-            mean += answer.weight / total * answer.arrays[name]
-        means[name] = mean.astype(first.dtype)
+            weighted += answer.weight * answer.arrays[name].astype(np.float64)
+        means[name] = (weighted / total).astype(first.dtype)
     return means
 
 

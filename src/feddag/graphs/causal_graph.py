@@ -147,9 +147,7 @@ class CausalGraph:
 def _checked_names(names: Sequence[str], nodes: int) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise FeddagError(
-                f"Names must be non-empty strings. Got {name!r} ({type(name).__name__}) instead."
-            )
+            raise FeddagError(f"Names must be non-empty strings. Got {name!r} ({type(name).__name__}) instead.")
     if len(names) != nodes:
         raise FeddagError(f"There are {len(names)} names for {nodes} nodes. Give one name per node.")
     twice = [name for name, count in Counter(names).items() if count > 1]

@@ -77,9 +77,7 @@ def to_cpdag(adjacency: ArrayLike) -> Adjacency:
         directed |= compelled
 
 
-def _kites(
-    undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _kites(undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Meek's rule 3: the edges i -- j for which i -- k -> j and i -- l -> j, k and l not adjacent."""
     found = np.zeros_like(undirected)
     for i, j in np.argwhere(undirected & (undirected @ directed)):

@@ -129,9 +129,7 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
                     "Add it to the names, or correct the file."
                 )
         if graph.has_edge(*ends):
-            raise FeddagError(
-                f"line {reader.line_num} repeats the edge {ends[0]!r} -> {ends[1]!r}. Keep one."
-            )
+            raise FeddagError(f"line {reader.line_num} repeats the edge {ends[0]!r} -> {ends[1]!r}. Keep one.")
         attributes = {"score": _number(row["score"], reader.line_num, "score")} if "score" in columns else {}
         graph.add_edge(*ends, **attributes)
     if not graph:
@@ -148,9 +146,7 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
     reader = csv.reader(io.StringIO(text, newline=""))
     header = next(reader, [])
     if len(header) < 2:
-        raise FeddagError(
-            f"the first row must be an empty cell and the names of the nodes. Got {header} instead."
-        )
+        raise FeddagError(f"the first row must be an empty cell and the names of the nodes. Got {header} instead.")
     columns = header[1:]
     if header[:2] == ["source", "target"]:
         raise FeddagError("this is an edge list. Read it with format='edges', or name it *.edges.csv.")
@@ -164,8 +160,7 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
             )
         if len(row) != len(columns) + 1:
             raise FeddagError(
-                f"line {reader.line_num} has {len(row) - 1} entries for {len(columns)} columns. "
-                "Give one per column."
+                f"line {reader.line_num} has {len(row) - 1} entries for {len(columns)} columns. Give one per column."
             )
         adjacency.append([])
         for column, cell in zip(columns, row[1:], strict=True):
@@ -206,9 +201,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def _render_graphml(graph: CausalGraph) -> str:
     for name in graph.names:
         if _NOT_XML.search(name):
-            raise FeddagError(
-                f"GraphML cannot hold the control character in the name {name!r}. Rename the variable."
-            )
+            raise FeddagError(f"GraphML cannot hold the control character in the name {name!r}. Rename the variable.")
     buffer = io.BytesIO()
     nx.write_graphml_xml(graph.to_networkx(), buffer)
     return buffer.getvalue().decode("utf-8")
@@ -264,9 +257,7 @@ def _number(cell: str | None, line: int, column: str) -> float:
     try:
         return float(cell or "")
     except ValueError:
-        raise FeddagError(
-            f"line {line}, column {column!r} has {cell or ''!r}. Write a number there."
-        ) from None
+        raise FeddagError(f"line {line}, column {column!r} has {cell or ''!r}. Write a number there.") from None
 
 
 def _in_order(graph: CausalGraph, names: Sequence[str] | None) -> CausalGraph:

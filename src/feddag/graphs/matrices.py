@@ -37,9 +37,7 @@ def _as_square(matrix: ArrayLike, argument: str) -> NDArray[np.float64]:
     try:
         entries = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise FeddagError(
-            f"{argument} must be a square matrix of numbers. It cannot be read as one: {error}"
-        ) from None
+        raise FeddagError(f"{argument} must be a square matrix of numbers. It cannot be read as one: {error}") from None
     if entries.ndim != 2 or entries.shape[0] != entries.shape[1]:
         raise FeddagError(f"{argument} must be a square matrix. Got shape {entries.shape} instead.")
     return entries

@@ -30,8 +30,8 @@ class Schedule:
 def published_pair(nodes: int, sharing: str) -> tuple[float, float]:
     """`ρ_init` and `β` for a number of nodes: the published ones at 10, 20 and 40.
 
-    Between them their logarithms follow a monotone cubic, beyond them its end slope: `tr(e^A)` of a random mask grows
-    exponentially with the number of nodes, so what presses equally hard falls exponentially.
+    Their logarithms follow a monotone cubic between these, and go on with its end slopes: below 10 per node, above 40
+    per relative growth, lest ρ vanish in single precision.
     """
     return _interpolated(nodes, _PUBLISHED_RHO[sharing]), _interpolated(nodes, _PUBLISHED_BETA)
 
@@ -40,8 +40,14 @@ def _interpolated(nodes: int, published: tuple[float, ...]) -> float:
     if nodes in _PUBLISHED_NODES:
         return published[_PUBLISHED_NODES.index(nodes)]
     curve = PchipInterpolator(_PUBLISHED_NODES, np.log(published))
-    inside = min(max(nodes, _PUBLISHED_NODES[0]), _PUBLISHED_NODES[-1])
-    return math.exp(curve(inside) + (nodes - inside) * curve(inside, 1))
+    first, last = _PUBLISHED_NODES[0], _PUBLISHED_NODES[-1]
+    if nodes < first:
+        logarithm = curve(first) + (nodes - first) * curve(first, 1)
+    elif nodes > last:
+        logarithm = curve(last) + last * math.log(nodes / last) * curve(last, 1)
+    else:
+        logarithm = curve(nodes)
+    return math.exp(logarithm)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
+import joblib
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int8
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -32,12 +34,12 @@ from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.federation import InProcess, Ledger
 from feddag.federation.arrays import flatten, prefixed, under, unflatten
-from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.augmented_lagrangian import Schedule, published_pair
 from feddag.learners.coordinator import Coordinator, Plan
 from feddag.learners.history import History, Round, SiteView, mean_distances
+from feddag.learners.keeper import Keeper
 from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
 from feddag.models import ACYCLICITY, Linear, MaskedMLP, Model, Parameters
 from feddag.models.compilation import keep_compiled_programs
@@ -78,9 +80,6 @@ CONSTRAINTS: dict[str, must_be.Constraint] = {
     "seed": _seed,
     "workers": must_be.whole(1) | must_be.none,
 }
-
-CHECKPOINT_INTERVAL = 2.0
-"""Seconds between two checkpoints: what a killed run has to do again at most, besides the round it was in."""
 
 
 class FedDAG(BaseEstimator):
@@ -285,11 +284,16 @@ class FedDAG(BaseEstimator):
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
 
-    def predict(self, X: ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
-        """Each variable as a site's mechanisms explain it by its parents in the learned graph."""
+    def predict(self, X: pd.DataFrame | ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
+        """Each variable as a site's mechanisms explain it by its parents in the learned graph.
+
+        A DataFrame's columns are found by name; an array's are taken in the order of `feature_names_in_`.
+        """
         check_is_fitted(self)
         if site not in self.mechanisms_:
             raise FeddagError(f"site must be one of {', '.join(self.sites_)}. Got {site!r} instead.")
+        if isinstance(X, pd.DataFrame):
+            X = X.reindex(columns=self.feature_names_in_)
         values = np.asarray(X, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != self.n_features_in_:
             raise FeddagError(f"X must have {self.n_features_in_} columns. Got shape {values.shape} instead.")
@@ -304,7 +308,7 @@ class FedDAG(BaseEstimator):
         return MaskedMLP(layers=self.hidden_layers, units=self.hidden_units, temperature=self.temperature)
 
     def _workers(self) -> int:
-        return self.workers or len(os.sched_getaffinity(0))
+        return self.workers or joblib.cpu_count()
 
     def _participants(self, sites: int) -> int:
         if not must_be.is_whole(self.participation, 1):
@@ -395,19 +399,20 @@ class FedDAG(BaseEstimator):
             coordinator = Coordinator(federation, plan, view)
             keeper = None
             if checkpoint is not None:
-                keeper = _Keeper(checkpoint, self._fingerprint(silos), coordinator, sites, federation)
+                keeper = Keeper(checkpoint, self._fingerprint(silos), coordinator, federation)
                 keeper.restore()
 
             def after_round(record: Round) -> None:
                 if keeper is not None:
                     keeper.save_if_due()
-                if progress is not None:
-                    try:
-                        progress(alone, record)
-                    except BaseException:  # it may stop the run, which then goes on from this very round
-                        if keeper is not None:
-                            keeper.save()
-                        raise
+                if progress is None:
+                    return
+                try:
+                    progress(alone, record)
+                except BaseException:  # it stops the run, which then goes on from this very round
+                    if keeper is not None:
+                        keeper.save()
+                    raise
 
             coordinator.run(after_round)
             if keeper is not None:
@@ -439,48 +444,3 @@ class _Learned:
     sites: dict[str, Parameters]
     history: History
     ledger: Ledger
-
-
-class _Keeper:
-    """Keeps a run's state in one file: the coordinator's, the sites', and what was sent."""
-
-    def __init__(
-        self,
-        path: Path,
-        fingerprint: str,
-        coordinator: Coordinator,
-        sites: Sequence[LocalSolver],
-        federation: InProcess,
-    ) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
-        self._coordinator = coordinator
-        self._sites = sites
-        self._federation = federation
-        self._saved = time.monotonic()
-
-    def restore(self) -> None:
-        if not self._path.exists():
-            return
-        document, arrays = load_checkpoint(self._path)
-        if document["fingerprint"] != self._fingerprint:
-            raise FeddagError(
-                f"{self._path} belongs to a run with other data or parameters. "
-                "Resume with those, or start a new run elsewhere."
-            )
-        self._coordinator.restore(document, arrays)
-        self._federation.ledger = Ledger(**document["ledger"])
-        for k, site in enumerate(self._sites):
-            site.restore(under(f"sites/{k}", arrays))
-
-    def save_if_due(self) -> None:
-        if time.monotonic() - self._saved >= CHECKPOINT_INTERVAL:
-            self.save()
-
-    def save(self) -> None:
-        document, arrays = self._coordinator.snapshot()
-        document |= {"fingerprint": self._fingerprint, "ledger": vars(self._federation.ledger)}
-        for k, site in enumerate(self._sites):
-            arrays |= prefixed(f"sites/{k}", site.snapshot())
-        save_checkpoint(self._path, document, arrays)
-        self._saved = time.monotonic()

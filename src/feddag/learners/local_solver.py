@@ -16,6 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from feddag.errors import FeddagError
 from feddag.federation.arrays import flatten, unflatten
 from feddag.federation.protocol import Answer, Arrays, Task
 from feddag.models import ACYCLICITY, Model, Parameters
@@ -128,6 +129,11 @@ class LocalSolver:
                 jax.random.fold_in(self._key, task.round),
             )
             self.loss, self.fit = float(loss), float(fit)
+        if not math.isfinite(self.loss):
+            raise FeddagError(
+                f"Site {self.name!r}: the loss is {self.loss} after round {task.round + 1}. Bring the columns to "
+                "comparable scales, or lower learning_rate."
+            )
         return Answer(self._weight, shared_part(self.params, self._sharing))
 
     def snapshot(self) -> dict[str, np.ndarray]:

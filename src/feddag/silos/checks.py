@@ -54,16 +54,17 @@ def _numbers(where: str, column: pd.Series) -> np.ndarray:
         )
     values = numbers.to_numpy(dtype=np.float64)
     with np.errstate(over="ignore"):
-        infinite = ~np.isfinite(values.astype(np.float32))
+        single = values.astype(np.float32)
+    infinite = ~np.isfinite(single)
     if infinite.any():
         row = int(infinite.argmax())
         raise FeddagError(
             f"{where}: {values[row]} in row {row + 1} is not finite in single precision. "
             "Remove the row, or choose a larger unit."
         )
-    if (values == values[0]).all():
+    if (single == single[0]).all():  # a variation that single precision cannot see is none to the learners
         raise FeddagError(
-            f"{where}: the value is {values[0]:g} in every row. A constant has no causes to learn: drop the column."
+            f"{where}: the value is {single[0]:g} in every row. A constant has no causes to learn: drop the column."
         )
     return values
 

@@ -23,9 +23,7 @@ def sample_gaussian_process(
     return sample(inputs, rng)
 
 
-def sample_exactly(
-    inputs: Float[np.ndarray, "row input"], rng: np.random.Generator
-) -> Float[np.ndarray, " row"]:
+def sample_exactly(inputs: Float[np.ndarray, "row input"], rng: np.random.Generator) -> Float[np.ndarray, " row"]:
     """By pivoted Cholesky, which stops once no input has more than a negligible variance left to explain.
 
     The kernel of few inputs is numerically of low rank (some 30 for 6,000 rows of one input), where the plain

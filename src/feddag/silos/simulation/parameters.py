@@ -39,8 +39,7 @@ def _is_scale_free(parameters: SimpleNamespace) -> bool:
 
 CONSTRAINTS: dict[str, Constraint] = {
     "nodes": whole(2) | none,
-    "graph": one_of(("ER", "SF"))
-    | Constraint("an acyclic CausalGraph or adjacency matrix", _is_acyclic_graph),
+    "graph": one_of(("ER", "SF")) | Constraint("an acyclic CausalGraph or adjacency matrix", _is_acyclic_graph),
     "edges_per_node": positive,
     "edge_probability": one_of(EDGE_PROBABILITIES),
     "orientation": one_of(ORIENTATIONS),
@@ -67,10 +66,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "noise_deviation_range": Constraint(
         "a pair of positive numbers (low, high)",
         lambda value: (
-            _is_sequence(value)
-            and len(value) == 2
-            and all(map(positive.accepts, value))
-            and value[0] <= value[1]
+            _is_sequence(value) and len(value) == 2 and all(map(positive.accepts, value)) and value[0] <= value[1]
         ),
     )
     | none,
@@ -82,9 +78,7 @@ CONSTRAINTS: dict[str, Constraint] = {
 _DISAGREEMENTS: tuple[tuple[str, Callable[[SimpleNamespace], bool], str], ...] = (
     (
         "nodes",
-        lambda p: (
-            not isinstance(p.graph, str) and p.nodes not in (None, len(np.asarray(_adjacency(p.graph))))
-        ),
+        lambda p: not isinstance(p.graph, str) and p.nodes not in (None, len(np.asarray(_adjacency(p.graph)))),
         "the size of the given graph, or be left out",
     ),
     (

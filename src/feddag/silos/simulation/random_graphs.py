@@ -22,9 +22,7 @@ expects `(nodes − 1) / nodes` of it.
 ORIENTATIONS = ("random", "arrival")
 
 
-def erdos_renyi(
-    nodes: int, edges_per_node: float, edge_probability: str, rng: np.random.Generator
-) -> Adjacency:
+def erdos_renyi(nodes: int, edges_per_node: float, edge_probability: str, rng: np.random.Generator) -> Adjacency:
     """Each edge that a random order of the nodes allows is there independently with the same probability."""
     probability = min(1.0, EDGE_PROBABILITIES[edge_probability](nodes, edges_per_node * nodes))
     skeleton = np.triu(rng.random((nodes, nodes)) < probability, k=1)
@@ -52,9 +50,7 @@ def scale_free(nodes: int, edges_per_node: int, orientation: str, rng: np.random
     return _oriented(skeleton, rng.permutation(nodes))
 
 
-def _hosts(
-    degree: Float[np.ndarray, " present"], count: int, rng: np.random.Generator
-) -> Integer[np.ndarray, " host"]:
+def _hosts(degree: Float[np.ndarray, " present"], count: int, rng: np.random.Generator) -> Integer[np.ndarray, " host"]:
     if len(degree) == count:  # the first newcomer meets nodes without any degree, and takes them all
         return np.arange(count)
     return rng.choice(len(degree), size=count, replace=False, p=degree / degree.sum())

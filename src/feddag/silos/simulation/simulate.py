@@ -54,9 +54,7 @@ class Simulation:
             for silo in self.silos:
                 silo.to_frame().to_csv(complete / f"{silo.name}.csv", index=False)
             write_graph(self.truth, complete / "truth.csv")
-            (complete / "simulation.json").write_text(
-                json.dumps(self.drawn, indent=2) + "\n", encoding="utf-8"
-            )
+            (complete / "simulation.json").write_text(json.dumps(self.drawn, indent=2) + "\n", encoding="utf-8")
             if folder.exists():
                 folder.rmdir()
             complete.rename(folder)
@@ -151,9 +149,7 @@ def simulate(
 
     def draw_rows(model: StructuralModel, site: int, count: int) -> Float[np.ndarray, "row node"]:
         source = 0 if shared_draws else site
-        return model.sample(
-            count, lambda node: generator(seed, Stream.NOISE, source, node), standardised=standardised
-        )
+        return model.sample(count, lambda node: generator(seed, Stream.NOISE, source, node), standardised=standardised)
 
     if heterogeneous:
         models = [draw_model(site) for site in range(sites)]
@@ -163,9 +159,7 @@ def simulate(
         tables = np.split(draw_rows(models[0], 0, sum(counts)), np.cumsum(counts)[:-1])
 
     width = max(2, len(str(sites)))
-    silos = tuple(
-        Silo(f"site-{number:0{width}}", truth.names, table) for number, table in enumerate(tables, start=1)
-    )
+    silos = tuple(Silo(f"site-{number:0{width}}", truth.names, table) for number, table in enumerate(tables, start=1))
     drawn = {
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "sites": [_record(silo, model) for silo, model in zip(silos, models, strict=True)],

@@ -54,9 +54,7 @@ class StructuralModel:
             matrix[self._parents(node), node] = cast(Linear, function).weights
         return matrix
 
-    def sample(
-        self, rows: int, node_generator: NodeGenerator, *, standardised: bool
-    ) -> Float[np.ndarray, "row node"]:
+    def sample(self, rows: int, node_generator: NodeGenerator, *, standardised: bool) -> Float[np.ndarray, "row node"]:
         """Draw rows; `node_generator(node)` is the randomness of that node's noise.
 
         Standardised, each variable is brought to mean 0 and variance 1 before its children see it: the
@@ -75,9 +73,7 @@ class StructuralModel:
                     column /= column.std()
             values[:, node] = column
         if not np.isfinite(values).all():
-            raise FeddagError(
-                "The simulated values overflow. Use standardised=True, or a smaller or sparser graph."
-            )
+            raise FeddagError("The simulated values overflow. Use standardised=True, or a smaller or sparser graph.")
         return values
 
     def _parents(self, node: int) -> np.ndarray:
