@@ -72,6 +72,13 @@ def test_steps_shrink_with_the_weights_that_still_close_a_cycle(h, scale):
     assert model.step_scale(h) == pytest.approx(scale)
 
 
+def test_steps_are_in_proportion_to_the_weights_between_the_scale_and_one():
+    W = jnp.asarray([[0.0, -0.5], [1e-6, 2.0]], jnp.float32)
+    updates = {"graph": jnp.full((2, 2), -0.03, jnp.float32), "mechanism": {}}
+    scaled = model.scaled(updates, {"graph": W, "mechanism": {}}, jnp.float32(0.01))
+    np.testing.assert_allclose(scaled["graph"], -0.03 * np.array([[0.01, 0.5], [0.01, 1.0]]), rtol=1e-6)
+
+
 def test_training_starts_at_no_edge():
     start = model.init(np.random.default_rng(0), NODES)
     assert start["graph"].shape == (NODES, NODES)

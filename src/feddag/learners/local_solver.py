@@ -80,7 +80,7 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
                 params, data, alpha, rho, jax.random.fold_in(key, k)
             )
             updates, optimiser_state = optimiser.update(gradient, optimiser_state, params)
-            updates = jax.tree.map(lambda update: step_scale * update, updates)
+            updates = objective.model.scaled(updates, params, step_scale)
             return (optax.apply_updates(params, updates), optimiser_state), (loss, fit)
 
         carry, (losses, fits) = jax.lax.scan(step, (params, optimiser_state), jnp.arange(steps))

@@ -44,6 +44,10 @@ class Model(Protocol):
         """By what to scale Adam's steps once the graph is as near to acyclic as `h`."""
         ...
 
+    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
+        """Adam's updates of `params`, scaled as `step_scale` demands: all alike, or each by its own parameter."""
+        ...
+
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:
         """The strength of each edge by the graph's parameters, to be held against the threshold."""
         ...

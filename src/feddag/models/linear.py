@@ -56,6 +56,16 @@ class Linear:
         """
         return min(1.0, math.sqrt(h))
 
+    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
+        """In proportion to each weight, but never less than `step_scale`.
+
+        h is a sum of products of squared weights, so relative steps disturb it relatively, whatever ρ. With
+        `step_scale` for all, the large weights would freeze as h falls, far from the least squares of what edges are
+        left, and what a removed edge had explained would stay with spurious ones.
+        """
+        scale = jnp.clip(jnp.abs(params["graph"]), step_scale, 1.0)
+        return {"graph": scale * updates["graph"], "mechanism": updates["mechanism"]}
+
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         scores = np.abs(graph, dtype=np.float64)
         np.fill_diagonal(scores, 0)

@@ -120,6 +120,10 @@ class MaskedMLP:
         del h
         return 1.0
 
+    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
+        del params
+        return jax.tree.map(lambda update: step_scale * update, updates)
+
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         """`E g_τ(U)`, the mean over equally likely quantiles of the logistic noise."""
         noise = logit((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
