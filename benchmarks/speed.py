@@ -70,7 +70,7 @@ def measure(nodes: int, sites: int, rows: int, repeats: int) -> dict[str, float]
         )
         for k in range(sites)
     ]
-    numbers = {"steps": STEPS, "alpha": 0.0, "rho": plan.schedule.rho_init, "step_scale": 1.0}
+    numbers = {"steps": STEPS, "alpha": 0.0, "rho": plan.schedule.rho_init, "h": 1.0}
     arrays = {"graph": np.zeros((nodes, nodes), np.float32)}
     with InProcess(solvers, len(os.sched_getaffinity(0))) as federation:
 

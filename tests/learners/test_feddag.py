@@ -55,6 +55,12 @@ def assert_same_result(one: FedDAG, other: FedDAG) -> None:
             np.testing.assert_array_equal(array, flatten(theirs)[name])
 
 
+def test_a_fit_that_diverges_stops_and_names_the_site():
+    huge = {name: frame * 1e30 for name, frame in SILOS.items()}
+    with pytest.raises(FeddagError, match=r"Site '\w+': the loss is (inf|nan) after round 1\. Bring the columns"):
+        fitted(huge)
+
+
 class TestWhatItFinds:
     @pytest.mark.parametrize("acyclicity", ["trace-exponential", "log-det"])
     def test_a_linear_chain_over_three_sites(self, acyclicity):
@@ -137,6 +143,22 @@ class TestTheResult:
         X = SILOS["north"]
         assert learner.predict(X, "north").shape == X.shape
         assert not np.array_equal(learner.predict(X, "north"), learner.predict(X, "south"))
+
+    def test_linear_predictions_start_from_the_sites_means_whatever_rows_are_asked_for(self):
+        shifted = {name: frame + 5 for name, frame in SILOS.items()}
+        learner = fitted(shifted, model="linear", threshold=0.01)
+        mean = shifted["north"].mean().to_numpy()
+        W = learner.U_ * learner.adjacency_
+        expected = mean + (shifted["north"].to_numpy() - mean) @ W
+        together = learner.predict(shifted["north"], "north")
+        np.testing.assert_allclose(together, expected, rtol=1e-4)
+        np.testing.assert_allclose(learner.predict(shifted["north"].iloc[:1], "north"), together[:1], rtol=1e-5)
+
+    def test_predictions_find_a_frames_columns_by_name(self, learner):
+        X = SILOS["north"]
+        np.testing.assert_array_equal(learner.predict(X[["size", "age", "dose"]], "north"), learner.predict(X, "north"))
+        with pytest.raises(FeddagError, match=r"X lacks the columns 'dose'\."):
+            learner.predict(X[["size", "age"]], "north")
 
     def test_predictions_refuse_what_they_cannot_use(self, learner):
         with pytest.raises(FeddagError, match=r"site must be one of north, south, west\. Got 'east' instead\."):

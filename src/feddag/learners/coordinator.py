@@ -5,7 +5,6 @@ It sees weighted means of the sites' shared parameters and nothing else, and run
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -106,7 +105,6 @@ class Coordinator:
         """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
         lagrangian, model = state.lagrangian, plan.objective.model
-        last_h = state.history.rounds[-1].h if state.history.rounds else math.inf
         state.shared = self._federation.aggregate(
             Task(
                 name=SOLVE,
@@ -115,7 +113,7 @@ class Coordinator:
                     "steps": steps,
                     "alpha": lagrangian.alpha,
                     "rho": lagrangian.rho,
-                    "step_scale": model.step_scale(last_h),
+                    "h": state.history.rounds[-1].h if state.history.rounds else 1.0,
                 },
                 arrays=state.shared,
                 participants=_draw(len(self._federation.sites), plan.participants, plan.seed, state.round),

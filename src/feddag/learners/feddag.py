@@ -113,6 +113,7 @@ class FedDAG(BaseEstimator):
         edge_scores_: How strongly each edge is indicated: its probability under the mask, or its |weight|.
         U_: The averaged graph parameters themselves: mask logits, or linear weights.
         mechanisms_: For each site, its fitted parameters; `predict` uses them.
+        means_: For each site, the mean of each of its columns.
         site_graphs_: For each site, the graph it would draw alone. With `sharing="none"` they are the result, and
             `graph_` is drawn from the mean of their scores.
         history_: What happened, round by round; with `sharing="none"` a dict of one history per site.
@@ -126,6 +127,7 @@ class FedDAG(BaseEstimator):
     edge_scores_: Float[np.ndarray, "node node"]
     U_: Float[np.ndarray, "node node"]
     mechanisms_: dict[str, Parameters]
+    means_: dict[str, Float[np.ndarray, " node"]]
     site_graphs_: dict[str, CausalGraph]
     history_: History | dict[str, History]
     communication_: Ledger
@@ -215,6 +217,7 @@ class FedDAG(BaseEstimator):
         self.sites_ = tuple(silo.name for silo in silos)
         self._name_features(silos[0].columns)
         self.mechanisms_ = {site: params for each in learned for site, params in each.sites.items()}
+        self.means_ = {silo.name: silo.values.mean(axis=0) for silo in silos}
         self.site_graphs_ = {site: self._graph(self._scores(p)) for site, p in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
         self.edge_scores_ = np.mean([self._scores(each.params) for each in learned], axis=0)
@@ -242,6 +245,7 @@ class FedDAG(BaseEstimator):
         arrays = {"U": self.U_, "edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
         for k, site in enumerate(self.sites_):
             arrays |= prefixed(f"mechanisms/{k}", flatten(self.mechanisms_[site]))
+            arrays[f"means/{k}"] = self.means_[site]
             arrays[f"site_scores/{k}"] = np.asarray(self.site_graphs_[site].scores)
         histories = self.history_ if isinstance(self.history_, dict) else {"": self.history_}
         rounds = []
@@ -267,6 +271,7 @@ class FedDAG(BaseEstimator):
             site: jax.tree.map(np.asarray, unflatten(template, under(f"mechanisms/{k}", arrays)))
             for k, site in enumerate(self.sites_)
         }
+        self.means_ = {site: arrays[f"means/{k}"] for k, site in enumerate(self.sites_)}
         self.site_graphs_ = {site: self._graph(arrays[f"site_scores/{k}"]) for k, site in enumerate(self.sites_)}
         self.U_, self.edge_scores_ = arrays["U"], arrays["edge_scores"]
         self.graph_ = self._graph(self.edge_scores_)
@@ -293,14 +298,21 @@ class FedDAG(BaseEstimator):
         if site not in self.mechanisms_:
             raise FeddagError(f"site must be one of {', '.join(self.sites_)}. Got {site!r} instead.")
         if isinstance(X, pd.DataFrame):
-            X = X.reindex(columns=self.feature_names_in_)
+            lacking = [name for name in self.feature_names_in_ if name not in X.columns]
+            if lacking:
+                raise FeddagError(
+                    f"X lacks the columns {', '.join(map(repr, lacking))}. Give all that were learned from."
+                )
+            X = X[list(self.feature_names_in_)]
         values = np.asarray(X, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != self.n_features_in_:
             raise FeddagError(f"X must have {self.n_features_in_} columns. Got shape {values.shape} instead.")
         graph = self.site_graphs_[site] if self.sharing == "none" else self.graph_
         adjacency = jnp.asarray(graph.adjacency, jnp.float32)
         params = jax.tree.map(jnp.asarray, self.mechanisms_[site])
-        return np.asarray(self._model().predict(params, adjacency, jnp.asarray(values)))
+        model = self._model()
+        origin = self.means_[site].astype(np.float32) if model.centred else np.float32(0)
+        return origin + np.asarray(model.predict(params, adjacency, jnp.asarray(values - origin)))
 
     def _model(self) -> Model:
         if self.model == "linear":

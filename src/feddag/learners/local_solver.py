@@ -73,14 +73,14 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
     """`steps` steps of Adam as one program: no Python between them."""
     optimiser = _optimiser(objective.learning_rate)
 
-    def phase(params, optimiser_state, data, alpha, rho, step_scale, key):
+    def phase(params, optimiser_state, data, alpha, rho, h, key):
         def step(carry, k):
             params, optimiser_state = carry
             (loss, fit), gradient = jax.value_and_grad(objective, has_aux=True)(
                 params, data, alpha, rho, jax.random.fold_in(key, k)
             )
             updates, optimiser_state = optimiser.update(gradient, optimiser_state, params)
-            updates = objective.model.scaled(updates, params, step_scale)
+            updates = objective.model.scaled(updates, params, h)
             return (optax.apply_updates(params, updates), optimiser_state), (loss, fit)
 
         carry, (losses, fits) = jax.lax.scan(step, (params, optimiser_state), jnp.arange(steps))
@@ -110,7 +110,7 @@ class LocalSolver:
         self._weight = float(silo.rows) if weighting == "rows" else 1.0
         self._key = site_key(seed, position)
         with jax.default_device(self._device):
-            self._data = jax.device_put(objective.model.prepare(silo.values))
+            self._data = objective.model.prepare(silo.values)
             self.params = jax.device_put(initial_parameters(objective.model, len(silo.columns), seed, position))
             self._optimiser_state = _optimiser(objective.learning_rate).init(self.params)
 
@@ -125,7 +125,7 @@ class LocalSolver:
                 params,
                 self._optimiser_state,
                 self._data,
-                *(jnp.float32(task.numbers[name]) for name in ("alpha", "rho", "step_scale")),
+                *(jnp.float32(task.numbers[name]) for name in ("alpha", "rho", "h")),
                 jax.random.fold_in(self._key, task.round),
             )
             self.loss, self.fit = float(loss), float(fit)

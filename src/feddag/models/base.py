@@ -24,6 +24,9 @@ class Model(Protocol):
     threshold: ClassVar[float]
     """Edges score above this in the final graph."""
 
+    centred: ClassVar[bool]
+    """Whether the model knows deviations from a site's means only; `predict` then takes and gives these."""
+
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Parameters to start from."""
         ...
@@ -40,12 +43,8 @@ class Model(Protocol):
         """Half the squared error per row, summed over the nodes (the first term of eq. 5, negated)."""
         ...
 
-    def step_scale(self, h: float) -> float:
-        """By what to scale Adam's steps once the graph is as near to acyclic as `h`."""
-        ...
-
-    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
-        """Adam's updates of `params`, scaled as `step_scale` demands: all alike, or each by its own parameter."""
+    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """The steps to take where Adam proposes `updates`, once the graph is as near to acyclic as `h`."""
         ...
 
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:

@@ -6,7 +6,6 @@ of rows. Suited to linear mechanisms with noise of equal variance; not to nonlin
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -14,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Parameters
+from feddag.models.base import Parameters, PyTree
 
 
 class Moments(NamedTuple):
     """All that least squares needs of a silo."""
 
-    covariance: Float[np.ndarray | Array, "node node"]
+    covariance: Float[Array, "node node"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class Linear:
     """`X = XW + noise` on centred columns."""
 
     threshold: ClassVar[float] = 0.3
+    centred: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         del rng
@@ -35,7 +35,7 @@ class Linear:
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Moments:
         centred = values - values.mean(axis=0)
-        return Moments((centred.T @ centred / len(values)).astype(np.float32))
+        return Moments(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         del key
@@ -48,22 +48,13 @@ class Linear:
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
 
-    def step_scale(self, h: float) -> float:
-        """As small as the weights that still close a cycle, which is √h.
+    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """In proportion to each weight, but never smaller than the weights that still close a cycle, which are √h.
 
         With steps of constant size these weights would jitter about zero, and a growing ρ would tear the others down
-        with them.
+        with them. With √h for all, the large weights would freeze as h falls, and could not refit once edges are cut.
         """
-        return min(1.0, math.sqrt(h))
-
-    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
-        """In proportion to each weight, but never less than `step_scale`.
-
-        h is a sum of products of squared weights, so relative steps disturb it relatively, whatever ρ. With
-        `step_scale` for all, the large weights would freeze as h falls, far from the least squares of what edges are
-        left, and what a removed edge had explained would stay with spurious ones.
-        """
-        scale = jnp.clip(jnp.abs(params["graph"]), step_scale, 1.0)
+        scale = jnp.clip(jnp.abs(params["graph"]), jnp.sqrt(h), 1.0)
         return {"graph": scale * updates["graph"], "mechanism": updates["mechanism"]}
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
@@ -74,5 +65,4 @@ class Linear:
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
-        mean = values.mean(axis=0)
-        return mean + (values - mean) @ (params["graph"] * adjacency)
+        return values @ (params["graph"] * adjacency)

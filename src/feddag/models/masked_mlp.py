@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import expit, logit
 
-from feddag.models.base import Parameters
+from feddag.models.base import Parameters, PyTree
 
 _QUANTILES = 128
 
@@ -69,6 +69,7 @@ class MaskedMLP:
     slope: float = 0.05
 
     threshold: ClassVar[float] = 0.5
+    centred: ClassVar[bool] = False
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         widths = [nodes] + [self.units] * self.layers + [1]
@@ -115,14 +116,10 @@ class MaskedMLP:
             hidden = _layer(W, jax.nn.leaky_relu(hidden, self.slope)) + b
         return hidden[:, 0, :]
 
-    def step_scale(self, h: float) -> float:
-        """Masks saturate, so that constant steps reach any `h`."""
-        del h
-        return 1.0
-
-    def scaled(self, updates: Parameters, params: Parameters, step_scale: Float[Array, ""]) -> Parameters:
-        del params
-        return jax.tree.map(lambda update: step_scale * update, updates)
+    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """As Adam proposes: masks saturate, so that constant steps reach any `h`."""
+        del params, h
+        return updates
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         """`E g_τ(U)`, the mean over equally likely quantiles of the logistic noise."""
