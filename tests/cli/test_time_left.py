@@ -37,10 +37,10 @@ def test_without_a_pace_there_is_no_estimate():
     assert time_left.after(after(1, h=2.0, rho=1.0)) is None
 
 
-def test_h_at_its_tolerance_leaves_no_time():
+def test_h_at_its_tolerance_leaves_half_a_sub_problem():
     time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
     time_left.after(after(0, h=1.0, rho=1.0))
-    assert time_left.after(after(1, h=0.0, rho=1.0)) == 0
+    assert time_left.after(after(1, h=0.0, rho=1.0)) == 0.5
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(6.6, "0:07"), (754, "12:34"), (3723, "1:02:03")])

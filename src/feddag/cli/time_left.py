@@ -11,7 +11,8 @@ class TimeLeft:
     """A run ends when h has fallen to `h_tol`, or ρ has risen to `rho_max`, whichever comes first.
 
     Both move geometrically from one sub-problem to the next, so each logarithm is taken to go on at its mean
-    pace. Of h the lowest value so far counts: it is an average over few random masks, and jumps.
+    pace. Of h the lowest value so far counts: it is an average over few random masks, and jumps. The sub-problem under
+    way ends in any case, on average in half its time.
     """
 
     def __init__(self, h_tol: float, rho_max: float) -> None:
@@ -31,7 +32,8 @@ class TimeLeft:
             _until(_log(first.h), _log(self._lowest_h), _log(self._h_tol), elapsed),
             _until(_log(first.rho), _log(round_.rho), _log(self._rho_max), elapsed),
         )
-        return seconds if math.isfinite(seconds) else None
+        per_sub_problem = elapsed / (round_.sub_problem - first.sub_problem)
+        return max(seconds, per_sub_problem / 2) if math.isfinite(seconds) else None
 
 
 def _log(value: float) -> float:
