@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feddag.learners.augmented_lagrangian import AugmentedLagrangian, Schedule, published_pair
+from feddag.learners.augmented_lagrangian import AugmentedLagrangian, Schedule, default_pair, published_pair
 
 SCHEDULE = Schedule(
     alpha_init=0.0,
@@ -59,6 +59,14 @@ class TestPublishedPairs:
         for sizes in ([2, 5, 8], [50, 100, 200]):
             logs = np.log([published_pair(nodes, sharing) for nodes in sizes])
             np.testing.assert_allclose(logs[1] - logs[0], logs[2] - logs[1], rtol=1e-9)
+
+    @pytest.mark.parametrize("sharing", ["graph", "all"])
+    def test_they_are_the_default_of_the_papers_constraint_and_log_det_has_its_own(self, sharing):
+        assert default_pair(20, sharing, "trace-exponential") == published_pair(20, sharing)
+        assert default_pair(10, sharing, "log-det") == pytest.approx((1e3, 10.0))
+        two_cycle = {nodes: 1 / nodes**2 for nodes in (10, 40)}  # h of one cycle of two, to leading order
+        pressure = [default_pair(n, sharing, "log-det")[0] * two_cycle[n] ** 2 for n in (10, 40)]
+        assert pressure[0] == pytest.approx(pressure[1])
 
     @pytest.mark.parametrize("sharing", ["graph", "all"])
     def test_there_is_no_jump_at_a_published_size(self, sharing):

@@ -36,7 +36,7 @@ from feddag.federation import InProcess, Ledger
 from feddag.federation.arrays import flatten, prefixed, under, unflatten
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
-from feddag.learners.augmented_lagrangian import Schedule, published_pair
+from feddag.learners.augmented_lagrangian import Schedule, default_pair
 from feddag.learners.coordinator import Coordinator, Plan
 from feddag.learners.history import History, Round, SiteView, mean_distances
 from feddag.learners.keeper import Keeper
@@ -95,7 +95,7 @@ class FedDAG(BaseEstimator):
         weighting: Sites count equally in the average (the paper's), or by their rows.
         alpha_init, rho_init, rho_max, beta, gamma, h_tol, it_max: Of Algorithm 1. `rho_init` and `beta` are chosen by
             the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
-            between and beyond.
+            between and beyond (for `"log-det"` a rule of its own).
         it_inner, it_fl: Of Algorithm 2: local steps in a sub-problem, and between two aggregations.
         rho_update: `"repeat"` raises ρ until the sub-problem has made progress, as the published figures did;
             `"once"` raises it once per sub-problem, as Algorithm 1 is printed.
@@ -331,7 +331,7 @@ class FedDAG(BaseEstimator):
 
     def _plan(self, nodes: int, sites: int) -> Plan:
         sharing = "all" if self.sharing == "all" else "graph"
-        rho_init, beta = published_pair(nodes, sharing)
+        rho_init, beta = default_pair(nodes, sharing, self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
         return Plan(
             nodes=nodes,
