@@ -41,12 +41,12 @@ SETTINGS = {
 }
 
 
-def run(name: str, seeds: list[int], overrides: dict[str, Any]) -> None:
+def run(name: str, seeds: list[int]) -> None:
     setting = SETTINGS[name]
     found = []
     for seed in seeds:
         simulation = simulate(**setting.simulation, seed=seed)
-        learner = FedDAG(**setting.learner | overrides, seed=seed).fit(simulation)
+        learner = FedDAG(**setting.learner, seed=seed).fit(simulation)
         metrics = compare(learner.graph_, simulation.truth)
         steps = learner.history_.rounds[-1].step
         print(
@@ -67,12 +67,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="+", choices=SETTINGS)
     parser.add_argument("--seeds", default="1-3", help="a range such as 2021-2025, or one seed")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="override learner parameters")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
-    overrides = {name: float(value) for name, _, value in (each.partition("=") for each in arguments.set)}
     for name in arguments.settings:
-        run(name, list(range(int(first), int(last or first) + 1)), overrides)
+        run(name, list(range(int(first), int(last or first) + 1)))
 
 
 if __name__ == "__main__":
