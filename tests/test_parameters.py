@@ -62,4 +62,4 @@ def test_the_first_wrong_parameter_in_the_order_of_the_constraints_is_named():
 
 
 def test_right_parameters_pass_and_others_are_none_of_its_business():
-    must_be.check({"rows": 5, "colour": object()}, {"rows": must_be.whole(1)})
+    assert must_be.check({"rows": 5, "colour": object()}, {"rows": must_be.whole(1)}) is None
