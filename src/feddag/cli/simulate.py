@@ -26,7 +26,7 @@ OPTIONS = {
     "graph": Option("Erdős-Rényi, scale-free (Barabási-Albert), or a graph of your own.", str, "ER|SF|FILE"),
     "edges_per_node": Option('The 2 of "ER2".', number, "NUMBER"),
     "edge_probability": Option("Of an Erdős-Rényi edge: as the paper's data were drawn, or as it is printed."),
-    "orientation": Option("Of a scale-free edge: from old to new, or along a random order."),
+    "orientation": Option("Of a scale-free edge: along a random order, or from old to new."),
     "mechanism": Option(
         "linear, gp, gp-add, mlp or mim; with --heterogeneous several, separated by commas. "
         "gp unless given, or all where sites are heterogeneous.",
