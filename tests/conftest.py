@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+import pytest
 from jaxtyping import install_import_hook
 
 # Compiled programs are kept for the next run of the tests, and out of the user's own cache.
@@ -14,3 +16,15 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Before any of these is imported, which is why it stands here. Only where arrays cross a module: elsewhere beartype
 # would refuse a user's mistake before feddag can, and a whole number where a float is meant.
 install_import_hook(("feddag.models", "feddag.learners.history", "feddag.silos.silo"), "beartype.beartype")
+
+sys.path.append(str(Path(__file__).parent))  # where toy_learner is
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a further method, which is there for the time of a test."""
+    from feddag.learners import registry  # noqa: PLC0415 - after the hook
+
+    method = registry.Method("toy", "toy_learner:Toy", "Correlations.", "None.", "Correlations.", "None.")
+    monkeypatch.setitem(registry.METHODS, "toy", method)
+    return "toy"

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from feddag import FedDAG, FeddagError, load, read_graph, simulate
+from feddag import FedDAG, FeddagError, load, make_learner, read_graph, simulate
 from feddag.federation.arrays import flatten
 from feddag.federation.checkpoint import load_checkpoint
-from feddag.runs import Run
+from feddag.runs import Run, check_that_folder_is_free
 
 QUICK = {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2}
 
@@ -105,6 +108,7 @@ def test_the_record_says_what_was_asked_of_which_tables(fitted, sources):
 
     assert record["status"] == "finished"
     assert record["started"] <= record["finished"]
+    assert record["method"] == "feddag"
     assert record["parameters"] == estimator.get_params()
     assert record["columns"] == ["x0", "x1", "x2"]
     assert [(site["name"], site["source"], site["rows"]) for site in record["sites"]] == [
@@ -148,6 +152,60 @@ def test_a_failing_write_leaves_the_run_unfinished_and_resumable(started, monkey
 
     started.learn(silos)
     assert Run.open(started.folder).finished
+
+
+class StopError(Exception):
+    pass
+
+
+def test_two_cannot_work_on_a_run_at_once(started):
+    silos = started.silos()
+
+    def meanwhile(status):
+        with pytest.raises(FeddagError, match="another process is at work on this run"):
+            Run.open(started.folder).learn(silos)
+        raise StopError
+
+    with pytest.raises(StopError):
+        started.learn(silos, meanwhile)
+    Run.open(started.folder).learn(silos)  # the lock has ended with its owner
+    assert not (started.folder / ".lock").exists()
+
+
+def test_the_lock_of_a_killed_process_neither_blocks_a_run_nor_a_folder(started):
+    code = "import os, sys; from feddag import runs\nwith runs._locked(runs.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code, started.folder], check=False).returncode == -signal.SIGKILL
+    assert (started.folder / ".lock").exists()
+    started.learn(started.silos())
+
+    free = started.folder.parent / "free"
+    free.mkdir()
+    (free / ".lock").touch()
+    check_that_folder_is_free(free)
+
+
+def test_a_run_that_another_has_finished_meanwhile_is_not_done_again(started):
+    late = Run.open(started.folder)
+    learned = started.learn(started.silos())
+    assert late.learn(late.silos()).seconds_ == learned.seconds_
+
+
+def test_a_run_works_for_every_method(toy, sources, tmp_path):
+    estimator = make_learner(toy, it_max=2)
+    silos = estimator.check(sources)
+    learned = Run.start(tmp_path / "run", estimator, silos, sources).learn(silos)
+    loaded = load(tmp_path / "run")
+    assert type(loaded) is type(learned)
+    assert loaded.get_params() == learned.get_params()
+    assert loaded.graph_ == learned.graph_
+    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 2
+
+
+def test_a_learner_without_a_name_has_no_runs(toy, sources, tmp_path):
+    unknown = type("Unknown", (type(make_learner(toy)),), {})()
+    with pytest.raises(FeddagError, match="Unknown is no registered method"):
+        Run.start(tmp_path / "run", unknown, unknown.check(sources), sources)
+    assert not list(tmp_path.iterdir())
 
 
 def test_numbers_of_numpy_are_kept_as_they_are(sources, tmp_path):

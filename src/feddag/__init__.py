@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from feddag.lazy import names_from
 
 if TYPE_CHECKING:
     from feddag.errors import FeddagError
     from feddag.graphs import CausalGraph, GraphMetrics, compare, read_graph, write_graph
     from feddag.learners import FedDAG
+    from feddag.learners.registry import make_learner, methods
     from feddag.runs import load
     from feddag.silos import Silo, Simulation, simulate
 
@@ -30,6 +32,8 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "make_learner",
+    "methods",
     "read_graph",
     "simulate",
     "write_graph",
@@ -39,17 +43,14 @@ _HOMES = {
     "feddag.errors": ("FeddagError",),
     "feddag.graphs": ("CausalGraph", "GraphMetrics", "compare", "read_graph", "write_graph"),
     "feddag.learners": ("FedDAG",),
+    "feddag.learners.registry": ("make_learner", "methods"),
     "feddag.runs": ("load",),
     "feddag.silos": ("Silo", "Simulation", "simulate"),
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: `import feddag` takes no time, its numerical libraries seconds."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# `import feddag` takes no time, its numerical libraries seconds
+__getattr__ = names_from(_HOMES, __name__)
 
 
 def __dir__() -> list[str]:

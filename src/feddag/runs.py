@@ -2,8 +2,9 @@
 
 | file                                           | there         | holds                               |
 |------------------------------------------------|---------------|-------------------------------------|
-| `run.json`                                     | always        | parameters, status, sites, SHA-256s |
+| `run.json`                                     | always        | method, parameters, status, sites   |
 | `checkpoint*.npz`                              | while running | the state to resume from            |
+| `.lock`                                        | while running | nothing; its owner is at work       |
 | `graph.csv`, `graph.edges.csv`, `graph.dot`... | when finished | the learned graph, in every format  |
 | `edge_scores.csv`, `history.csv`               | when finished | each pair's score; every round      |
 | `result.npz`                                   | when finished | all that `load` needs               |
@@ -18,7 +19,8 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,15 +31,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.files import atomic_write
 from feddag.graphs import CausalGraph, write_graph
-from feddag.learners.feddag import FedDAG, Progress
+from feddag.learners.base import Learner
+from feddag.learners.registry import make_learner, method_of
+from feddag.learners.status import Progress
 from feddag.silos import Silo, as_silos
 
 _RECORD, _CHECKPOINT, _RESULT = "run.json", "checkpoint.npz", "result.npz"
-_LEFT_BY_A_KILL = ".*.tmp"
+_LOCK = ".lock"
+_LEFT_BY_A_KILL = (".*.tmp", _LOCK)
 _GRAPH_FILES = ("graph.csv", "graph.edges.csv", "graph.dot", "graph.graphml", "graph.json")
 
 
@@ -53,7 +63,7 @@ class Run:
     def start(
         cls,
         folder: str | os.PathLike[str],
-        estimator: FedDAG,
+        estimator: Learner,
         silos: Sequence[Silo],
         sources: Sequence[str | os.PathLike[str]],
     ) -> Run:
@@ -70,6 +80,7 @@ class Run:
             "status": "running",
             "started": _now(),
             "finished": None,
+            "method": method_of(estimator).name,
             "parameters": estimator.get_params(),
             "columns": silos[0].columns,
             "sites": [
@@ -103,9 +114,9 @@ class Run:
     def finished(self) -> bool:
         return self.record["status"] == "finished"
 
-    def estimator(self) -> FedDAG:
+    def estimator(self) -> Learner:
         """The run's estimator, before it has learned anything."""
-        return FedDAG(**self.record["parameters"])
+        return make_learner(self.record["method"], **self.record["parameters"])
 
     def silos(self) -> tuple[Silo, ...]:
         """The sites' tables, read again, if they are still those that the run was started with."""
@@ -118,19 +129,22 @@ class Run:
                 )
         return silos
 
-    def learn(self, silos: Sequence[Silo], progress: Progress | None = None) -> FedDAG:
+    def learn(self, silos: Sequence[Silo], progress: Progress | None = None) -> Learner:
         """Start, or go on from the last checkpoint, and write the results."""
         estimator = self.estimator()
-        estimator.fit(silos, progress=progress, checkpoint=self.folder / _CHECKPOINT)
-        self._write_results(estimator)
-        self.record |= {"status": "finished", "finished": _now()}
-        self._write_record()
-        self.clear()
+        with _locked(self.folder):
+            if Run.open(self.folder).finished:  # by another process, since this one looked
+                return load(self.folder)
+            estimator.fit(silos, progress=progress, checkpoint=self.folder / _CHECKPOINT)
+            self._write_results(estimator)
+            self.record |= {"status": "finished", "finished": _now()}
+            self._write_record()
+            self.clear()
         return estimator
 
     def clear(self) -> None:
         """Remove what only an unfinished run needs."""
-        for pattern in (_CHECKPOINT.replace(".", "*."), _LEFT_BY_A_KILL):
+        for pattern in (_CHECKPOINT.replace(".", "*."), *_LEFT_BY_A_KILL):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 
@@ -140,7 +154,7 @@ class Run:
             json.dump(self.record, stream, indent=2, ensure_ascii=False, default=lambda number: number.item())
             stream.write("\n")
 
-    def _write_results(self, estimator: FedDAG) -> None:
+    def _write_results(self, estimator: Learner) -> None:
         names = list(estimator.graph_.names)
         _write_graph_files(estimator.graph_, self.folder)
         _write_table(pd.DataFrame(estimator.edge_scores_, names, names), self.folder / "edge_scores.csv")
@@ -148,7 +162,7 @@ class Run:
         save_checkpoint(self.folder / _RESULT, *estimator.snapshot())
 
 
-def load(folder: str | os.PathLike[str]) -> FedDAG:
+def load(folder: str | os.PathLike[str]) -> Learner:
     """The fitted estimator of a finished run."""
     run = Run.open(folder)
     if not run.finished:
@@ -171,9 +185,26 @@ def check_that_folder_is_free(folder: Path) -> None:
         raise FeddagError(
             f"{folder} holds a run already. Name a new folder, or resume it with: {resume_command(folder)}"
         )
-    content = set(folder.iterdir()) - set(folder.glob(_LEFT_BY_A_KILL))
-    if content:
+    if any(not any(path.match(pattern) for pattern in _LEFT_BY_A_KILL) for path in folder.iterdir()):
         raise FeddagError(f"{folder} is not empty. Name a new folder for the run.")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes off a run. The system ends the lock with its process, however that ends."""
+    if fcntl is None:
+        yield
+        return
+    with open(folder / _LOCK, "wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FeddagError(
+                f"{folder}: another process is at work on this run. Wait until it has ended, or stop it."
+            ) from None
+        except OSError:  # some network file systems have no locks
+            pass
+        yield
 
 
 def _check_that_names_can_be_written(columns: Sequence[str]) -> None:
@@ -192,9 +223,9 @@ def _write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None
         frame.to_csv(stream, index=index, lineterminator="\n")
 
 
-def _history_frame(estimator: FedDAG) -> pd.DataFrame:
+def _history_frame(estimator: Learner) -> pd.DataFrame:
     """One row per round; where sites learned alone, their name comes first."""
-    if not isinstance(estimator.history_, dict):
+    if not estimator.learned_alone:
         return estimator.history_.to_frame()
     frames = {site: history.to_frame() for site, history in estimator.history_.items()}
     return pd.concat(frames, names=["site"]).reset_index(level="site")

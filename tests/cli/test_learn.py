@@ -3,14 +3,17 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
+from importlib import reload
 
 import numpy as np
 import pytest
 
 import feddag as package
 from feddag import FedDAG
-from feddag.cli import progress
+from feddag.cli import learn, progress
 from feddag.cli.learn import OPTIONS
+from feddag.learners.registry import METHODS
+from feddag.runs import Run
 
 GIVEN = {
     "sharing": "all",
@@ -47,7 +50,9 @@ def finished(feddag, sites, quick, tmp_path_factory):
 
 
 def test_there_is_an_option_for_every_parameter():
-    assert list(OPTIONS) == list(GIVEN) == list(inspect.signature(FedDAG).parameters)
+    taken = {name for method in METHODS.values() for name in method.parameters()}
+    assert set(OPTIONS) == taken
+    assert list(GIVEN) == list(inspect.signature(FedDAG).parameters)
 
 
 def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
@@ -55,7 +60,9 @@ def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
     result = feddag("learn", *sites, "--out", tmp_path / "run", *options)
 
     assert result.exit_code == 0, result.stderr
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"] == GIVEN
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["method"] == "feddag"
+    assert record["parameters"] == GIVEN
     assert package.load(tmp_path / "run").get_params() == GIVEN
 
 
@@ -76,7 +83,7 @@ def test_results_go_to_stdout_and_progress_to_stderr(feddag, sites, quick, tmp_p
     graph = package.load(tmp_path / "run").graph_
     assert all(f"{source} → {target}" in result.stdout for source, target in graph.edges)
     assert f"Written into {tmp_path / 'run'}" in result.stdout
-    assert result.stderr.startswith("sub-problem 1, step 10: ρ ")
+    assert result.stderr.startswith("sub-problem 1, step 10, ρ ")
 
 
 def test_a_log_gets_a_line_every_few_seconds_at_most(feddag, sites, quick, tmp_path):
@@ -112,6 +119,7 @@ def test_resume_accepts_an_option_that_agrees_with_the_run(feddag, finished):
     ("options", "complaint"),
     [
         (["--seed", 9], "The run has seed=0, and --resume keeps it. Got 9 instead"),
+        (["--method", "ges"], "The run has method='feddag', and --resume keeps it. Got 'ges' instead"),
         (["--participation", 1], "The run has participation=1.0, and --resume keeps it. Got 1 instead"),
         (["--out", "elsewhere"], "--resume takes the sites and the folder from the run"),
         (["other.csv"], "--resume takes the sites and the folder from the run"),
@@ -121,6 +129,88 @@ def test_resume_refuses_an_option_that_contradicts_the_run(feddag, finished, opt
     result = feddag("learn", "--resume", finished, *options)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {complaint}")
+
+
+def test_a_run_that_a_process_works_on_is_not_resumed_by_another(feddag, sites, quick, tmp_path):
+    estimator = FedDAG(model="linear")
+    tables = estimator.check(sites)
+    run = Run.start(tmp_path / "run", estimator, tables, sites)
+    answers = []
+
+    class StopError(Exception):
+        pass
+
+    def resume_meanwhile(status):
+        answers.append(feddag("learn", "--resume", tmp_path / "run"))
+        raise StopError
+
+    with pytest.raises(StopError):
+        run.learn(tables, resume_meanwhile)
+    assert answers[0].exit_code == 2
+    assert answers[0].stderr == (
+        f"Error: {tmp_path / 'run'}: another process is at work on this run. Wait until it has ended, or stop it.\n"
+    )
+
+
+def test_an_unknown_method_is_answered_with_the_likely_one(feddag, sites, tmp_path):
+    result = feddag("learn", *sites, "--method", "fedag", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: method must be one of feddag")
+    assert result.stderr.endswith("Got 'fedag' instead. Did you mean 'feddag'?\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def with_toy(toy):
+    """The command as it is with a second method."""
+    reload(learn)
+    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(METHODS, toy)
+        reload(learn)
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_another_method_is_learned_with_resumed_and_loaded(feddag, sites, tmp_path):
+    folder = tmp_path / "run"
+    result = feddag("learn", *sites, "--method", "toy", "--threshold", 0.01, "--out", folder)
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith("round 1, edges ")
+    assert json.loads((folder / "run.json").read_text())["method"] == "toy"
+    learned = package.load(folder)
+    assert learned.get_params() == {"it_max": 3, "threshold": 0.01, "weighting": "equal", "seed": 0}
+    assert not learned.graph_.edges
+    assert f"{len(learned.graph_.undirected_edges)} edges among 3 variables" in result.stdout
+    assert all(result.stdout.count(f"{one} — {other}") == 1 for one, other in learned.graph_.undirected_edges)
+    assert "finished already" in feddag("learn", "--resume", folder, "--method", "toy").stdout
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_an_option_that_the_method_does_not_take_is_refused(feddag, sites, tmp_path):
+    complaint = "Error: The method 'toy' does not take 'model'. It takes it_max, threshold, weighting, seed.\n"
+    started = feddag("learn", *sites, "--method", "toy", "--model", "linear", "--out", tmp_path / "run")
+    assert (started.exit_code, started.stderr) == (2, complaint)
+    assert not list(tmp_path.iterdir())
+
+    feddag("learn", *sites, "--method", "toy", "--out", tmp_path / "run")
+    resumed = feddag("learn", "--resume", tmp_path / "run", "--model", "linear")
+    assert (resumed.exit_code, resumed.stderr) == (2, complaint)
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_a_choice_that_methods_do_not_share_is_left_to_them(feddag, sites, tmp_path):
+    result = feddag("learn", *sites, "--method", "toy", "--weighting", "rows", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: weighting must be one of 'equal'. Got 'rows' instead.\n"
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_help_tells_which_methods_take_an_option(feddag):
+    text = feddag("learn", "--help").stdout
+    several, own = text.index("Parameters of every method"), text.index("Parameters of feddag")
+    assert text.rindex("Parameters of") in (several, own)
+    assert own < text.index("--hidden-units") < several or several < own < text.index("--hidden-units")
 
 
 def test_resume_refuses_data_that_has_changed(feddag, finished, data, tmp_path):

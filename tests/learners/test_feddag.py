@@ -16,7 +16,6 @@ from feddag.graphs import is_dag, shd, threshold_to_dag
 from feddag.learners import FedDAG
 from feddag.learners.augmented_lagrangian import Schedule, published_pair
 from feddag.learners.coordinator import Plan
-from feddag.learners.feddag import CONSTRAINTS
 from feddag.learners.local_solver import Objective
 from feddag.models import MaskedMLP
 from feddag.silos import simulate
@@ -305,8 +304,8 @@ class TestAsAnEstimator:
 
     def test_every_parameter_has_a_constraint_and_passes_it_by_default(self):
         parameters = FedDAG().get_params()
-        assert set(CONSTRAINTS) == set(parameters)
-        assert all(CONSTRAINTS[name].accepts(value) for name, value in parameters.items())
+        assert set(FedDAG.constraints) == set(parameters)
+        assert all(FedDAG.constraints[name].accepts(value) for name, value in parameters.items())
 
     def test_every_parameter_reaches_the_plan(self):
         chosen = {
@@ -362,12 +361,22 @@ class TestAsAnEstimator:
 
     def test_progress_is_told_of_every_round(self, learner):
         told = []
-        FedDAG(**TINY).fit(SILOS, progress=lambda site, record: told.append((site, record.round, record.h)))
-        assert told == [(None, record.round, record.h) for record in learner.history_.rounds]
+        FedDAG(**TINY).fit(SILOS, progress=told.append)
+        assert all(status.site is None for status in told)
+        assert [status.figures for status in told] == [
+            {
+                "sub-problem": f"{record.sub_problem}",
+                "step": f"{record.step}",
+                "ρ": f"{record.rho:.1e}",
+                "h": f"{record.h:.1e}",
+                "edges": f"{record.edges}",
+            }
+            for record in learner.history_.rounds
+        ]
 
     def test_progress_is_told_which_site_learns_alone(self):
         told = set()
-        FedDAG(**TINY, sharing="none").fit(SILOS, progress=lambda site, record: told.add(site))
+        FedDAG(**TINY, sharing="none").fit(SILOS, progress=lambda status: told.add(status.site))
         assert told == set(SILOS)
 
 
@@ -400,13 +409,13 @@ WRONG = {
 
 class TestMistakes:
     def test_every_parameter_is_tried(self):
-        assert set(WRONG) == set(CONSTRAINTS)
+        assert set(WRONG) == set(FedDAG.constraints)
 
     @pytest.mark.parametrize(("name", "value"), [(name, value) for name, wrong in WRONG.items() for value in wrong])
     def test_a_wrong_parameter_is_named_with_what_it_must_be(self, name, value):
         with pytest.raises(FeddagError) as caught:
             FedDAG(**{name: value}).fit(SILOS)
-        assert str(caught.value) == f"{name} must be {CONSTRAINTS[name].wording}. Got {value!r} instead."
+        assert str(caught.value) == f"{name} must be {FedDAG.constraints[name].wording}. Got {value!r} instead."
 
     def test_more_participants_than_sites(self):
         with pytest.raises(FeddagError) as caught:
@@ -417,7 +426,7 @@ class TestMistakes:
         broken = SILOS["south"].assign(dose=np.nan)
         told = []
         with pytest.raises(FeddagError, match=r"Site 'south', column 'dose': 22 missing values"):
-            FedDAG(**TINY).fit({**SILOS, "south": broken}, progress=lambda *each: told.append(each))
+            FedDAG(**TINY).fit({**SILOS, "south": broken}, progress=told.append)
         assert not told
 
     def test_a_failed_fit_says_nothing_learned(self):

@@ -7,6 +7,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.federation.arrays import flatten
+from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.learners import FedDAG, keeper
 from feddag.silos import simulate
 
@@ -31,11 +32,15 @@ def setting(request):
 
 
 def crash_after(rounds: int):
-    def progress(site, record):
-        if record.round == rounds:
+    def progress(status):
+        if round_of(status) == rounds:
             raise CrashError
 
     return progress
+
+
+def round_of(status) -> int:
+    return int(status.figures["step"]) // TINY["it_fl"]
 
 
 def crashed(path, parameters, rounds: int, silos=SIMULATION) -> None:
@@ -67,7 +72,7 @@ def test_it_ends_as_if_it_had_never_been_stopped(tmp_path, setting, rounds):
     crashed(path, parameters, rounds + 1)
     told = []
     resumed = FedDAG(**parameters).fit(
-        SIMULATION, checkpoint=path, progress=lambda site, record: told.append(record.round)
+        SIMULATION, checkpoint=path, progress=lambda status: told.append(round_of(status))
     )
     assert told[0] == rounds + 2  # nothing was done again
     assert_equal(resumed, whole)
@@ -87,8 +92,8 @@ def test_sites_that_learn_alone_are_taken_up_each_where_it_was(tmp_path):
     parameters = {**TINY, "sharing": "none", "workers": 1}
     whole = FedDAG(**parameters).fit(SIMULATION)
 
-    def crash_at_the_second(site, record):
-        if site == "site-02" and record.round == 3:
+    def crash_at_the_second(status):
+        if status.site == "site-02" and round_of(status) == 3:
             raise CrashError
 
     path = tmp_path / "run.npz"
@@ -96,7 +101,7 @@ def test_sites_that_learn_alone_are_taken_up_each_where_it_was(tmp_path):
         FedDAG(**parameters).fit(SIMULATION, checkpoint=path, progress=crash_at_the_second)
     told = []
     resumed = FedDAG(**parameters).fit(
-        SIMULATION, checkpoint=path, progress=lambda site, record: told.append((site, record.round))
+        SIMULATION, checkpoint=path, progress=lambda status: told.append((status.site, round_of(status)))
     )
     assert_equal(resumed, whole)
     assert not any(site == "site-01" for site, _ in told)
@@ -111,10 +116,20 @@ def test_what_progress_raises_is_kept_even_between_two_checkpoints(tmp_path, set
     crashed(path, parameters, 3)
     told = []
     resumed = FedDAG(**parameters).fit(
-        SIMULATION, checkpoint=path, progress=lambda site, record: told.append(record.round)
+        SIMULATION, checkpoint=path, progress=lambda status: told.append(round_of(status))
     )
     assert told[0] == 4
     assert_equal(resumed, whole)
+
+
+@pytest.mark.parametrize("sharing", ["graph", "none"])
+def test_the_time_before_the_interruption_counts(tmp_path, sharing):
+    parameters, path = {**TINY, "sharing": sharing, "workers": 1}, tmp_path / "run.npz"
+    crashed(path, parameters, 2)
+    kept = min(tmp_path.iterdir())
+    document, arrays = load_checkpoint(kept)
+    save_checkpoint(kept, {**document, "seconds": 1000.0}, arrays)
+    assert FedDAG(**parameters).fit(SIMULATION, checkpoint=path).seconds_ > 1000
 
 
 def test_another_number_of_workers_may_take_it_up(tmp_path, setting):

@@ -15,7 +15,9 @@ SUMMARIES = {
     "simulate": "Simulate the tables of several sites, and the causal graph behind them.",
     "learn": "Learn one causal graph from the tables of several sites.",
     "evaluate": "Compare a learned graph with the true one.",
+    "methods": "List the methods that learn a graph: what each assumes, and what leaves a site.",
 }
+_NEEDS_NO_ARGUMENTS = ("demo", "methods")
 
 
 def overview(app: typer.Typer) -> None:
@@ -28,7 +30,8 @@ def _loaded(name: str) -> Any:
     """The command itself: the function of the module's name, its docstring below the summary."""
     function = getattr(import_module(f"feddag.cli.{name}"), name)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    app.command(name, help=f"{SUMMARIES[name]}\n\n{function.__doc__}", no_args_is_help=name != "demo")(function)
+    text, bare = f"{SUMMARIES[name]}\n\n{function.__doc__}", name in _NEEDS_NO_ARGUMENTS
+    app.command(name, help=text, no_args_is_help=not bare)(function)
     return typer.main.get_command(app)
 
 

@@ -10,7 +10,7 @@ from feddag.cli.fitting import watched, watched_run
 from feddag.cli.progress import clock
 from feddag.cli.tables import judged_edges, stdout, verdict_table
 from feddag.graphs import compare
-from feddag.learners import FedDAG
+from feddag.learners import FedDAG, Learner
 from feddag.runs import Run, check_that_folder_is_free
 from feddag.silos import Simulation, as_silos, simulate
 
@@ -44,13 +44,13 @@ def demo(
         f"one graph of {len(simulation.truth.edges)} edges stands behind all of them."
     )
     if out is None:
-        learned = watched(lambda progress: estimator.fit(simulation, progress=progress), estimator, quiet=quiet)
+        learned = watched(lambda progress: estimator.fit(simulation, progress=progress), quiet=quiet)
     else:
         learned = _learn_in_folder(simulation, estimator, out, quiet=quiet)
     _show(learned, simulation, out)
 
 
-def _learn_in_folder(simulation: Simulation, estimator: FedDAG, out: Path, *, quiet: bool) -> FedDAG:
+def _learn_in_folder(simulation: Simulation, estimator: Learner, out: Path, *, quiet: bool) -> Learner:
     """As a user would: from files, so that the run can be resumed and evaluated."""
     check_that_folder_is_free(out)
     simulation.write(out / "data")
@@ -59,7 +59,7 @@ def _learn_in_folder(simulation: Simulation, estimator: FedDAG, out: Path, *, qu
     return watched_run(Run.start(out / "run", estimator, silos, sources), silos, quiet=quiet)
 
 
-def _show(learned: FedDAG, simulation: Simulation, out: Path | None) -> None:
+def _show(learned: Learner, simulation: Simulation, out: Path | None) -> None:
     console = stdout()
     metrics = compare(learned.graph_, simulation.truth)
     edges = len(simulation.truth.edges)

@@ -63,7 +63,7 @@ def _read(run: Path, truth: Path) -> tuple[CausalGraph, CausalGraph, dict[str, C
         return read_graph(run, names=true.names), true, {}
     learned = load(run)
     true = read_graph(truth, names=learned.graph_.names)
-    return learned.graph_, true, learned.site_graphs_ if learned.sharing == "none" else {}
+    return learned.graph_, true, learned.site_graphs_ if learned.learned_alone else {}
 
 
 def _print_metrics(console: Console, metrics: dict[str, Any]) -> None:

@@ -10,28 +10,27 @@ from rich.console import Console
 
 from feddag.cli.interruption import EXIT_CODE, Interruption
 from feddag.cli.progress import shown_progress
-from feddag.learners import FedDAG, Round
-from feddag.learners.feddag import Progress
+from feddag.learners import Learner, Progress, Status
 from feddag.runs import Run, resume_command
 from feddag.silos import Silo
 
 
-def watched_run(run: Run, silos: Sequence[Silo], *, quiet: bool) -> FedDAG:
+def watched_run(run: Run, silos: Sequence[Silo], *, quiet: bool) -> Learner:
     """Start or resume a run."""
-    return watched(lambda progress: run.learn(silos, progress), run.estimator(), quiet=quiet, folder=run.folder)
+    return watched(lambda progress: run.learn(silos, progress), quiet=quiet, folder=run.folder)
 
 
-def watched(fit: Callable[[Progress], FedDAG], estimator: FedDAG, *, quiet: bool, folder: Path | None = None) -> FedDAG:
+def watched(fit: Callable[[Progress], Learner], *, quiet: bool, folder: Path | None = None) -> Learner:
     """Call `fit` with a callback that shows its progress, and that ends it when the user asks for it."""
     console = Console(stderr=True, highlight=False)
     try:
         with (
             Interruption(console) as interruption,
-            shown_progress(estimator, console, quiet=quiet, notice=lambda: interruption.notice) as show,
+            shown_progress(console, quiet=quiet, notice=lambda: interruption.notice) as show,
         ):
 
-            def after_round(site: str | None, round_: Round) -> None:
-                show(site, round_)
+            def after_round(status: Status) -> None:
+                show(status)
                 interruption.raise_if_requested()
 
             return fit(after_round)

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from feddag.cli.fitting import watched_run
-from feddag.cli.options import Option, number, with_options_of
-from feddag.cli.tables import edge_table, stdout
+from feddag.cli.options import Option, number, with_options
+from feddag.cli.tables import edge_table, edges_of, stdout
 from feddag.errors import FeddagError
-from feddag.learners import FedDAG
+from feddag.learners import Learner
+from feddag.learners.registry import METHODS, find_method, make_learner
 from feddag.runs import Run, load
+
+DEFAULT_METHOD = "feddag"
 
 OPTIONS = {
     "sharing": Option("What sites exchange: the graph (GS-FedDAG), all parameters (AS-FedDAG), or nothing."),
@@ -39,13 +43,23 @@ OPTIONS = {
 }
 
 
-@with_options_of(FedDAG, OPTIONS, panel="Parameters of the method")
+def _panel(takers: Sequence[str]) -> str:
+    if len(takers) == 1:
+        return f"Parameters of {takers[0]}"
+    return f"Parameters of {'every method' if len(takers) == len(METHODS) else 'several methods'}"
+
+
+@with_options({name: method.parameters() for name, method in METHODS.items()}, OPTIONS, _panel)
 def learn(
     silos: Annotated[
         list[Path] | None,
         typer.Argument(metavar="SILO", help="Each site's table: .csv, .tsv or .parquet.", show_default=False),
     ] = None,
     *,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How to learn; see feddag methods.", show_default=DEFAULT_METHOD),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="A new or empty folder for the run.", show_default=False),
@@ -67,23 +81,25 @@ def learn(
     if resume is not None:
         if silos or out:
             raise FeddagError("--resume takes the sites and the folder from the run. Leave out SILO and --out.")
-        _resume(resume, given, quiet=quiet)
+        _resume(resume, method, given, quiet=quiet)
     elif silos and out:
-        _start(silos, out, given, quiet=quiet)
+        _start(silos, out, make_learner(method or DEFAULT_METHOD, **given), quiet=quiet)
     else:
         raise FeddagError("Give each site's file and --out RUN, or --resume RUN. See: feddag learn --help")
 
 
-def _start(silos: list[Path], out: Path, given: dict[str, Any], *, quiet: bool) -> None:
-    estimator = FedDAG(**given)
+def _start(silos: list[Path], out: Path, estimator: Learner, *, quiet: bool) -> None:
     tables = estimator.check(silos)
     run = Run.start(out, estimator, tables, silos)
     _show(watched_run(run, tables, quiet=quiet), out)
 
 
-def _resume(folder: Path, given: dict[str, Any], *, quiet: bool) -> None:
+def _resume(folder: Path, method: str | None, given: dict[str, Any], *, quiet: bool) -> None:
     run = Run.open(folder)
-    kept = run.record["parameters"]
+    kept = {"method": run.record["method"], **run.record["parameters"]}
+    find_method(kept["method"]).check_names(given)
+    if method is not None:
+        given = {"method": method, **given}
     for name, value in given.items():
         if (type(value), value) != (type(kept[name]), kept[name]):  # one site is not the share of all
             raise FeddagError(
@@ -98,12 +114,12 @@ def _resume(folder: Path, given: dict[str, Any], *, quiet: bool) -> None:
         _show(watched_run(run, run.silos(), quiet=quiet), folder)
 
 
-def _show(learned: FedDAG, folder: Path) -> None:
+def _show(learned: Learner, folder: Path) -> None:
     console = stdout()
     graph = learned.graph_
-    edges, variables, sites = len(graph.edges), len(graph.names), len(learned.sites_)
+    edges, variables, sites = len(edges_of(graph)), len(graph.names), len(learned.sites_)
     console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
-    if learned.sharing == "none":
+    if learned.learned_alone:
         console.print("(Each site learned alone; these are the edges of their mean scores.)")
     console.print(edge_table(graph))
     console.print(f"Written into {folder}:", markup=False, soft_wrap=True)

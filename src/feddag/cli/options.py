@@ -1,15 +1,15 @@
-"""A library function's parameters as the options of a command.
+"""The parameters of library functions as the options of a command.
 
-Names, types and defaults come from the function's signature. An option that is not given is not passed on, so
+Names, types and defaults come from the functions' signatures. An option that is not given is not passed on, so
 that the function's own default holds and stands nowhere else.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -32,18 +32,28 @@ def number(text: str) -> int | float:
         return float(text)
 
 
-def with_options_of(
-    function: Callable[..., Any], options: Mapping[str, Option], *, panel: str
+Takers = Mapping[str, Mapping[str, inspect.Parameter]]
+"""By name, those that the options are for, and their parameters."""
+
+
+def with_options(
+    takers: Takers, options: Mapping[str, Option], panel: Callable[[Sequence[str]], str]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each parameter of `function`; its argument `given` holds those used."""
+    """Give a command an option for each parameter of the takers; its argument `given` holds those used.
+
+    A parameter of several takers is one option, whose help names them unless all take it. `panel` tells under which
+    heading an option stands, by the names of those that take it.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        added = _parameters(takers, options, panel)
+
         def called(**arguments: Any) -> None:
-            chosen = {name: arguments.pop(name) for name in options}
+            chosen = {each.name: arguments.pop(each.name) for each in added}
             command(**arguments, given={name: value for name, value in chosen.items() if value is not None})
 
         own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [each for each in own if each.name != "given"] + _parameters(function, options, panel)
+        parameters = [each for each in own if each.name != "given"] + added
         called.__doc__ = command.__doc__
         called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
         called.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -52,30 +62,54 @@ def with_options_of(
     return decorate
 
 
-def _parameters(function: Callable[..., Any], options: Mapping[str, Option], panel: str) -> list[inspect.Parameter]:
-    types = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+def _parameters(
+    takers: Takers, options: Mapping[str, Option], panel: Callable[[Sequence[str]], str]
+) -> list[inspect.Parameter]:
+    names = dict.fromkeys(name for parameters in takers.values() for name in parameters)
+    by_name = {
+        name: {taker: parameters[name] for taker, parameters in takers.items() if name in parameters} for name in names
+    }
     return [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=_annotation(types[name], parameter, options[name], panel),
+            annotation=_annotation(
+                list(theirs.values()),
+                options[name],
+                panel(list(theirs)),
+                of=f" ({', '.join(theirs)})" if 1 < len(theirs) < len(takers) else "",
+            ),
         )
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, theirs in by_name.items()
     ]
 
 
-def _annotation(kind: Any, parameter: inspect.Parameter, option: Option, panel: str) -> Any:
-    default = parameter.default
-    shown = f"{default:g}" if isinstance(default, float) and default > 1e6 else str(default)
+def _annotation(parameters: Sequence[inspect.Parameter], option: Option, panel: str, *, of: str) -> Any:
+    kind, parse = _kind_and_parser([each.annotation | None for each in parameters], option)
+    first, *others = [each.default for each in parameters]
+    shown = f"{first:g}" if isinstance(first, float) and first > 1e6 else str(first)
+    flag = parameters[0].name.replace("_", "-")
+    hidden = first is None or first is False or any(each != first for each in others)
     return Annotated[
-        (Any if option.parse else kind) | None,
+        kind,
         typer.Option(
-            f"--{parameter.name.replace('_', '-')}",
+            f"--{flag}/--no-{flag}" if first is True else f"--{flag}",
             rich_help_panel=panel,
-            help=option.help,
-            parser=option.parse,
-            metavar=option.metavar,
-            show_default=False if default is None or default is False else shown,
+            help=f"{option.help}{of}",
+            parser=parse,
+            metavar=option.metavar or ("NUMBER" if parse else None),
+            show_default=False if hidden else shown,
         ),
     ]
+
+
+def _kind_and_parser(kinds: Sequence[Any], option: Option) -> tuple[Any, Callable[[str], Any] | None]:
+    """How to read an option's text. Where its takers differ, each is left to refuse what it does not accept."""
+    if option.parse:
+        return Any | None, option.parse
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0], None
+    if all(set(get_args(kind)) <= {int, float, type(None)} for kind in kinds):
+        return Any | None, number
+    return str | None, None

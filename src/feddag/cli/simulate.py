@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from feddag.cli.options import Option, number, with_options_of
+from feddag.cli.options import Option, number, with_options
 from feddag.graphs import read_graph
 from feddag.silos.simulation import simulate as simulate_sites
 
@@ -46,7 +47,9 @@ OPTIONS = {
 }
 
 
-@with_options_of(simulate_sites, OPTIONS, panel="What to draw")
+@with_options(
+    {"simulate": inspect.signature(simulate_sites, eval_str=True).parameters}, OPTIONS, lambda takers: "What to draw"
+)
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A new or empty folder.", show_default=False)],
     *,

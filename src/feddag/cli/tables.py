@@ -60,7 +60,7 @@ def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, 
 
 
 def edge_table(graph: CausalGraph) -> Table:
-    """The learned edges with their scores."""
+    """The learned edges with their scores; of an undirected edge, the higher of its two."""
     table = _table("edge")
     if graph.scores is None:
         for edge in edges_of(graph):
@@ -69,7 +69,9 @@ def edge_table(graph: CausalGraph) -> Table:
     table.add_column("score", justify="right")
     index = {name: position for position, name in enumerate(graph.names)}
     for edge in edges_of(graph):
-        table.add_row(Text(str(edge)), f"{graph.scores[index[edge.source], index[edge.target]]:.2f}")
+        source, target = index[edge.source], index[edge.target]
+        forth, back = graph.scores[source, target], graph.scores[target, source]
+        table.add_row(Text(str(edge)), f"{forth if edge.directed else max(forth, back):.2f}")
     return table
 
 

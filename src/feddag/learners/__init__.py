@@ -1,6 +1,25 @@
-"""The learners, one per file, named after the method."""
+"""The learners, one per file, named after the method; `registry` lists them by name."""
 
-from feddag.learners.feddag import FedDAG
-from feddag.learners.history import History, Round
+from __future__ import annotations
 
-__all__ = ["FedDAG", "History", "Round"]
+from typing import TYPE_CHECKING
+
+from feddag.lazy import names_from
+
+if TYPE_CHECKING:
+    from feddag.learners.base import Learner
+    from feddag.learners.feddag import FedDAG
+    from feddag.learners.history import History, Round
+    from feddag.learners.status import Progress, Status
+
+__all__ = ["FedDAG", "History", "Learner", "Progress", "Round", "Status"]
+
+_HOMES = {
+    "feddag.learners.base": ("Learner",),
+    "feddag.learners.feddag": ("FedDAG",),
+    "feddag.learners.history": ("History", "Round"),
+    "feddag.learners.status": ("Progress", "Status"),
+}
+
+# the registry is here too, and must be readable without the numerical libraries
+__getattr__ = names_from(_HOMES, __name__)

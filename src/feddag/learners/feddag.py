@@ -10,24 +10,17 @@ error makes the result depend on the units of the columns: do not use it where s
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
-import joblib
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int8
+from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from feddag import parameters as must_be
@@ -37,52 +30,19 @@ from feddag.federation.arrays import flatten, prefixed, under, unflatten
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.augmented_lagrangian import Schedule, default_pair
+from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS, Learner
 from feddag.learners.coordinator import Coordinator, Plan
 from feddag.learners.history import History, Round, SiteView, mean_distances
-from feddag.learners.keeper import Keeper
+from feddag.learners.keeper import Watch
 from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
+from feddag.learners.status import Status
+from feddag.learners.time_left import TimeLeft
 from feddag.models import ACYCLICITY, Linear, MaskedMLP, Model, Parameters
 from feddag.models.compilation import keep_compiled_programs
-from feddag.silos import Silo, as_silos
-
-Progress = Callable[[str | None, Round], None]
-"""Called after every round with the site that learns alone (None in a federation) and what happened."""
-
-_share = must_be.number("a share in (0, 1]", lambda value: 0 < value <= 1)
-_seed = must_be.Constraint(
-    "a whole number from 0 to 4294967295", lambda value: must_be.is_whole(value, 0) and value < 2**32
-)
-"""Of 32 bits: jax takes larger ones modulo 2³², or not at all."""
-_proportion = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
-
-CONSTRAINTS: dict[str, must_be.Constraint] = {
-    "sharing": must_be.one_of(("graph", "all", "none")),
-    "model": must_be.one_of(("mlp", "linear")),
-    "acyclicity": must_be.one_of(ACYCLICITY),
-    "participation": must_be.whole(1) | _share,
-    "weighting": must_be.one_of(("equal", "rows")),
-    "alpha_init": must_be.at_least_zero,
-    "rho_init": must_be.positive | must_be.none,
-    "rho_max": must_be.positive,
-    "beta": must_be.number("a number above 1", lambda value: value > 1) | must_be.none,
-    "gamma": _proportion,
-    "h_tol": must_be.positive,
-    "it_max": must_be.whole(1),
-    "it_inner": must_be.whole(1),
-    "it_fl": must_be.whole(1),
-    "rho_update": must_be.one_of(("repeat", "once")),
-    "l1": must_be.at_least_zero,
-    "learning_rate": must_be.positive,
-    "temperature": must_be.positive,
-    "hidden_layers": must_be.whole(1),
-    "hidden_units": must_be.whole(1),
-    "threshold": must_be.positive | must_be.none,
-    "seed": _seed,
-    "workers": must_be.whole(1) | must_be.none,
-}
+from feddag.silos import Silo
 
 
-class FedDAG(BaseEstimator):
+class FedDAG(Learner):
     """Learn one causal graph from the tables of many sites.
 
     Defaults are the paper's (tables 10 to 12).
@@ -108,33 +68,46 @@ class FedDAG(BaseEstimator):
         workers: Threads that sites are spread over; the machine's cores where it is None.
 
     Attributes:
-        graph_: The learned `CausalGraph`, with the variables' names.
-        adjacency_: Its matrix; entry [i, j] is 1 for the edge i → j.
+        graph_, adjacency_, history_, communication_, seconds_, feature_names_in_, n_features_in_, sites_: As of
+            every `Learner`; with `sharing="none"` the sites learn alone, and `history_` is a dict by site.
         edge_scores_: How strongly each edge is indicated: its probability under the mask, or its |weight|.
         U_: The averaged graph parameters themselves: mask logits, or linear weights.
         mechanisms_: For each site, its fitted parameters; `predict` uses them.
         means_: For each site, the mean of each of its columns.
         site_graphs_: For each site, the graph it would draw alone. With `sharing="none"` they are the result, and
             `graph_` is drawn from the mean of their scores.
-        history_: What happened, round by round; with `sharing="none"` a dict of one history per site.
-        communication_: A `Ledger` of the bytes each site has sent and received.
-        seconds_: The time the fit took.
-        feature_names_in_, n_features_in_, sites_: The variables and the sites.
     """
 
-    graph_: CausalGraph
-    adjacency_: Int8[np.ndarray, "node node"]
-    edge_scores_: Float[np.ndarray, "node node"]
+    constraints: ClassVar = {
+        "sharing": must_be.one_of(("graph", "all", "none")),
+        "model": must_be.one_of(("mlp", "linear")),
+        "acyclicity": must_be.one_of(ACYCLICITY),
+        "participation": must_be.whole(1) | SHARE,
+        "weighting": must_be.one_of(("equal", "rows")),
+        "alpha_init": must_be.at_least_zero,
+        "rho_init": must_be.positive | must_be.none,
+        "rho_max": must_be.positive,
+        "beta": must_be.number("a number above 1", lambda value: value > 1) | must_be.none,
+        "gamma": PROPORTION,
+        "h_tol": must_be.positive,
+        "it_max": must_be.whole(1),
+        "it_inner": must_be.whole(1),
+        "it_fl": must_be.whole(1),
+        "rho_update": must_be.one_of(("repeat", "once")),
+        "l1": must_be.at_least_zero,
+        "learning_rate": must_be.positive,
+        "temperature": must_be.positive,
+        "hidden_layers": must_be.whole(1),
+        "hidden_units": must_be.whole(1),
+        "threshold": must_be.positive | must_be.none,
+        "seed": SEED,
+        "workers": WORKERS,
+    }
+
     U_: Float[np.ndarray, "node node"]
     mechanisms_: dict[str, Parameters]
     means_: dict[str, Float[np.ndarray, " node"]]
-    site_graphs_: dict[str, CausalGraph]
     history_: History | dict[str, History]
-    communication_: Ledger
-    seconds_: float
-    feature_names_in_: np.ndarray
-    n_features_in_: int
-    sites_: tuple[str, ...]
 
     def __init__(
         self,
@@ -187,107 +160,62 @@ class FedDAG(BaseEstimator):
         self.seed = seed
         self.workers = workers
 
-    def fit(
-        self,
-        silos: Any,
-        y: None = None,
-        *,
-        progress: Progress | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Learn the graph.
-
-        Args:
-            silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
-                two-dimensional arrays, or paths of files.
-            y: Ignored; here for scikit-learn.
-            progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
-            checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
-                parameters, the fit goes on from it and ends as if it had never been interrupted.
-        """
-        del y
-        silos = self.check(silos)
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         keep_compiled_programs()
-        started = time.monotonic()
-        checkpoint = None if checkpoint is None else Path(checkpoint)
-        if self.sharing == "none":
-            learned = self._learn_alone(silos, progress, checkpoint)
-        else:
-            learned = [self._learn(silos, 0, self._workers(), checkpoint, progress)]
-        self.sites_ = tuple(silo.name for silo in silos)
-        self._name_features(silos[0].columns)
+        columns = silos[0].columns
+        alone = self.sharing == "none"
+        learned = self._learn_alone(silos, watch) if alone else [self._learn(silos, self._workers(), watch)]
         self.mechanisms_ = {site: params for each in learned for site, params in each.sites.items()}
         self.means_ = {silo.name: silo.values.mean(axis=0) for silo in silos}
-        self.site_graphs_ = {site: self._graph(self._scores(p)) for site, p in self.mechanisms_.items()}
+        self.site_graphs_ = {site: self._graph(self._scores(p), columns) for site, p in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
         self.edge_scores_ = np.mean([self._scores(each.params) for each in learned], axis=0)
-        self.graph_ = self._graph(self.edge_scores_)
-        self.adjacency_ = self.graph_.adjacency
-        if self.sharing == "none":
-            self.history_ = {site: each.history for site, each in zip(self.sites_, learned, strict=True)}
+        self.graph_ = self._graph(self.edge_scores_, columns)
+        if alone:
+            self.history_ = {silo.name: each.history for silo, each in zip(silos, learned, strict=True)}
             self.communication_ = Ledger()
         else:
             self.history_ = learned[0].history
             self.communication_ = learned[0].ledger
-        self.seconds_ = time.monotonic() - started
-        return self
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
-        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
-        must_be.check(self.get_params(), CONSTRAINTS)
-        silos = as_silos(silos)
+        silos = super().check(silos)
         self._participants(len(silos))
         return silos
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""
-        check_is_fitted(self)
-        arrays = {"U": self.U_, "edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
+        document, arrays = super().snapshot()
+        arrays["U"] = self.U_
         for k, site in enumerate(self.sites_):
             arrays |= prefixed(f"mechanisms/{k}", flatten(self.mechanisms_[site]))
             arrays[f"means/{k}"] = self.means_[site]
             arrays[f"site_scores/{k}"] = np.asarray(self.site_graphs_[site].scores)
         histories = self.history_ if isinstance(self.history_, dict) else {"": self.history_}
-        rounds = []
+        document["rounds"] = []
         for k, history in enumerate(histories.values()):
             records, graphs = history.snapshot()
-            rounds.append(records)
+            document["rounds"].append(records)
             arrays |= prefixed(f"history/{k}", graphs)
-        document = {
-            "sites": self.sites_,
-            "columns": self.feature_names_in_.tolist(),
-            "rounds": rounds,
-            "ledger": vars(self.communication_),
-            "seconds": self.seconds_,
-        }
         return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
-        """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
-        self.sites_ = tuple(document["sites"])
-        self._name_features(document["columns"])
+        super().restore(document, arrays)
         template = initial_parameters(self._model(), self.n_features_in_, self.seed, SERVER)
         self.mechanisms_ = {
             site: jax.tree.map(np.asarray, unflatten(template, under(f"mechanisms/{k}", arrays)))
             for k, site in enumerate(self.sites_)
         }
         self.means_ = {site: arrays[f"means/{k}"] for k, site in enumerate(self.sites_)}
-        self.site_graphs_ = {site: self._graph(arrays[f"site_scores/{k}"]) for k, site in enumerate(self.sites_)}
-        self.U_, self.edge_scores_ = arrays["U"], arrays["edge_scores"]
-        self.graph_ = self._graph(self.edge_scores_)
-        self.adjacency_ = self.graph_.adjacency
+        self.site_graphs_ = {
+            site: self._graph(arrays[f"site_scores/{k}"], document["columns"]) for k, site in enumerate(self.sites_)
+        }
+        self.U_ = arrays["U"]
         histories = [
             History.restored(rounds, under(f"history/{k}", arrays)) for k, rounds in enumerate(document["rounds"])
         ]
         alone = self.sharing == "none"
         self.history_ = dict(zip(self.sites_, histories, strict=True)) if alone else histories[0]
-        self.communication_ = Ledger(**document["ledger"])
-        self.seconds_ = document["seconds"]
         return self
-
-    def _name_features(self, columns: Sequence[str]) -> None:
-        self.feature_names_in_ = np.array(columns, dtype=object)
-        self.n_features_in_ = len(columns)
 
     def predict(self, X: pd.DataFrame | ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
         """Each variable as a site's mechanisms explain it by its parents in the learned graph.
@@ -318,9 +246,6 @@ class FedDAG(BaseEstimator):
         if self.model == "linear":
             return Linear()
         return MaskedMLP(layers=self.hidden_layers, units=self.hidden_units, temperature=self.temperature)
-
-    def _workers(self) -> int:
-        return self.workers or joblib.cpu_count()
 
     def _participants(self, sites: int) -> int:
         if not must_be.is_whole(self.participation, 1):
@@ -359,31 +284,18 @@ class FedDAG(BaseEstimator):
     def _scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
         return self._model().edge_scores(np.asarray(params["graph"]))
 
-    def _graph(self, scores: Float[np.ndarray, "node node"]) -> CausalGraph:
-        adjacency = threshold_to_dag(scores, self._threshold())
-        return CausalGraph(adjacency, tuple(self.feature_names_in_), scores)
+    def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
+        return CausalGraph(threshold_to_dag(scores, self._threshold()), columns, scores)
 
-    def _learn_alone(self, silos: Sequence[Silo], progress: Progress | None, checkpoint: Path | None) -> list[_Learned]:
+    def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[_Learned]:
         """Every site is a federation of its own; several of them run at a time."""
-
-        def learn(position: int) -> _Learned:
-            silo = silos[position]
-            own = None if checkpoint is None else checkpoint.with_stem(f"{checkpoint.stem}-{position + 1}")
-            return self._learn([silo], position, 1, own, progress, alone=silo.name)
-
         with ThreadPoolExecutor(self._workers()) as pool:
-            return list(pool.map(learn, range(len(silos))))
+            return list(
+                pool.map(lambda position: self._learn([silos[position]], 1, watch, position), range(len(silos)))
+            )
 
-    def _learn(
-        self,
-        silos: Sequence[Silo],
-        first_position: int,
-        workers: int,
-        checkpoint: Path | None,
-        progress: Progress | None,
-        *,
-        alone: str | None = None,
-    ) -> _Learned:
+    def _learn(self, silos: Sequence[Silo], workers: int, watch: Watch, alone: int | None = None) -> _Learned:
+        """Learn in one federation; `alone` is the position of the site that is one by itself."""
         plan = self._plan(len(silos[0].columns), len(silos))
         sites = [
             LocalSolver(
@@ -394,7 +306,7 @@ class FedDAG(BaseEstimator):
                 weighting=self.weighting,
                 seed=self.seed,
             )
-            for position, silo in enumerate(silos, start=first_position)
+            for position, silo in enumerate(silos, start=alone or 0)
         ]
 
         def view() -> SiteView:
@@ -409,26 +321,12 @@ class FedDAG(BaseEstimator):
 
         with InProcess(sites, min(workers, len(sites))) as federation:
             coordinator = Coordinator(federation, plan, view)
-            keeper = None
-            if checkpoint is not None:
-                keeper = Keeper(checkpoint, self._fingerprint(silos), coordinator, federation)
-                keeper.restore()
-
-            def after_round(record: Round) -> None:
-                if keeper is not None:
-                    keeper.save_if_due()
-                if progress is None:
-                    return
-                try:
-                    progress(alone, record)
-                except BaseException:  # it stops the run, which then goes on from this very round
-                    if keeper is not None:
-                        keeper.save()
-                    raise
-
-            coordinator.run(after_round)
-            if keeper is not None:
-                keeper.save()
+            part = None if alone is None else alone + 1
+            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation, part=part)
+            time_left = TimeLeft(self.h_tol, self.rho_max)
+            site = None if alone is None else silos[0].name
+            coordinator.run(lambda record: keeper.after_round(_status(site, record, time_left.after(record))))
+            keeper.save()
         params = jax.tree.map(np.asarray, coordinator.params)
         return _Learned(
             params=params,
@@ -438,14 +336,16 @@ class FedDAG(BaseEstimator):
             ledger=federation.ledger,
         )
 
-    def _fingerprint(self, silos: Sequence[Silo]) -> str:
-        """Of all that decides the result, so that a run is never resumed as another."""
-        parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
-        digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=float).encode())
-        for silo in silos:
-            digest.update(json.dumps([silo.name, silo.columns]).encode())
-            digest.update(np.ascontiguousarray(silo.values).tobytes())
-        return digest.hexdigest()
+
+def _status(site: str | None, record: Round, seconds_left: float | None) -> Status:
+    figures = {
+        "sub-problem": f"{record.sub_problem}",
+        "step": f"{record.step}",
+        "ρ": f"{record.rho:.1e}",
+        "h": f"{record.h:.1e}",
+        "edges": f"{record.edges}",
+    }
+    return Status(site, figures, record.seconds, seconds_left)
 
 
 @dataclass(frozen=True)

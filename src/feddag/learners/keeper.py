@@ -1,24 +1,75 @@
-"""Keeps a run's state in one file, so that it can be killed at any moment and taken up again."""
+"""Lets a fit be followed, and keeps its state in a file, so that it can be killed at any moment and taken up again."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation import InProcess
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
-from feddag.learners.coordinator import Coordinator
+from feddag.federation.protocol import Arrays
+from feddag.learners.status import Progress, Status
 
 CHECKPOINT_INTERVAL = 2.0
 """Seconds between two checkpoints: what a killed run has to do again at most, besides the round it was in."""
 
 
-class Keeper:
-    """Saves the coordinator's state and the federation's together, marked with what they belong to."""
+class Stateful(Protocol):
+    """What can be stored as a JSON document and named arrays, and taken up again."""
 
-    def __init__(self, path: Path, fingerprint: str, coordinator: Coordinator, federation: InProcess) -> None:
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None: ...
+
+
+class Watch:
+    """One fit as its caller sees it: its clock, whom to tell of a round, and the file that keeps its state."""
+
+    def __init__(self, progress: Progress | None, checkpoint: str | os.PathLike[str] | None) -> None:
+        self.progress = progress
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._started = time.monotonic()
+        self._earlier = [0.0]
+
+    @property
+    def seconds(self) -> float:
+        """The time of the whole fit: of this process, and of earlier ones until their last checkpoint."""
+        return max(self._earlier) + time.monotonic() - self._started
+
+    def taken_up_after(self, seconds: float) -> None:
+        """Count what the fit had taken when its state was saved."""
+        self._earlier.append(seconds)
+
+    def keeper(
+        self, fingerprint: str, coordinator: Stateful, federation: Stateful, *, part: int | None = None
+    ) -> Keeper:
+        """Restore coordinator and federation if there is a checkpoint, and keep them from now on.
+
+        `part` numbers the federations of a fit that has several: each has a file of its own.
+        """
+        path = self.checkpoint
+        if path is not None and part is not None:
+            path = path.with_stem(f"{path.stem}-{part}")
+        keeper = Keeper(self, path, fingerprint, coordinator, federation)
+        keeper.restore()
+        return keeper
+
+
+class Keeper:
+    """Saves the server's state and the sites' together, marked with what they belong to.
+
+    Without a path it saves nothing.
+    """
+
+    def __init__(
+        self, watch: Watch, path: Path | None, fingerprint: str, coordinator: Stateful, federation: Stateful
+    ) -> None:
+        self._watch = watch
         self._path = path
         self._fingerprint = fingerprint
         self._coordinator = coordinator
@@ -27,7 +78,7 @@ class Keeper:
 
     def restore(self) -> None:
         """Go on from the file, if there is one."""
-        if not self._path.exists():
+        if self._path is None or not self._path.exists():
             return
         document, arrays = load_checkpoint(self._path)
         if document["fingerprint"] != self._fingerprint:
@@ -37,17 +88,33 @@ class Keeper:
             )
         self._coordinator.restore(document["coordinator"], under("coordinator", arrays))
         self._federation.restore(document["federation"], under("federation", arrays))
+        self._watch.taken_up_after(document["seconds"])
 
-    def save_if_due(self) -> None:
+    def after_round(self, status: Status) -> None:
+        """Save if it is time to, and tell the caller; what he raises ends the fit, and the file holds this round."""
         if time.monotonic() - self._saved >= CHECKPOINT_INTERVAL:
             self.save()
+        if self._watch.progress is None:
+            return
+        try:
+            self._watch.progress(status)
+        except BaseException:
+            self.save()
+            raise
 
     def save(self) -> None:
+        if self._path is None:
+            return
         coordinator, coordinator_arrays = self._coordinator.snapshot()
         federation, federation_arrays = self._federation.snapshot()
         save_checkpoint(
             self._path,
-            {"fingerprint": self._fingerprint, "coordinator": coordinator, "federation": federation},
+            {
+                "fingerprint": self._fingerprint,
+                "seconds": self._watch.seconds,
+                "coordinator": coordinator,
+                "federation": federation,
+            },
             prefixed("coordinator", coordinator_arrays) | prefixed("federation", federation_arrays),
         )
         self._saved = time.monotonic()

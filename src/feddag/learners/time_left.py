@@ -1,10 +1,10 @@
-"""How long a run will still take, judged by its pace so far."""
+"""How long a run of FedDAG will still take, judged by its pace so far."""
 
 from __future__ import annotations
 
 import math
 
-from feddag.learners import Round
+from feddag.learners.history import Round
 
 
 class TimeLeft:

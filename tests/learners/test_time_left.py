@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from feddag.cli.progress import clock
-from feddag.cli.time_left import TimeLeft
 from feddag.learners import Round
+from feddag.learners.time_left import TimeLeft
 
 
 def after(second: int, *, h: float, rho: float) -> Round:
@@ -41,8 +40,3 @@ def test_h_at_its_tolerance_leaves_half_a_sub_problem():
     time_left = TimeLeft(h_tol=1e-10, rho_max=1e14)
     time_left.after(after(0, h=1.0, rho=1.0))
     assert time_left.after(after(1, h=0.0, rho=1.0)) == 0.5
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(6.6, "0:07"), (754, "12:34"), (3723, "1:02:03")])
-def test_a_time_is_shown_as_a_clock_shows_it(seconds, shown):
-    assert clock(seconds) == shown

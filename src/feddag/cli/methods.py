@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.tables import stdout
+from feddag.learners.registry import METHODS
+
+
+def methods(
+    *, as_json: Annotated[bool, typer.Option("--json", help="For programs: the whole table as JSON.")] = False
+) -> None:
+    """Choose one with: feddag learn --method NAME
+
+    Example: feddag methods
+    """
+    if as_json:
+        typer.echo(json.dumps([asdict(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for k, method in enumerate(METHODS.values()):
+        if k:
+            table.add_row()
+        table.add_row(method.name, "", Text(method.summary), style="bold")
+        rows = {
+            "assumes": method.assumptions,
+            "leaves a site": method.leaves_site,
+            "stands for": ", ".join(f"{name}={value!r}" for name, value in method.defaults.items()),
+            "reference": method.reference,
+            "needs": method.extra and f"pip install 'feddag[{method.extra}]'",
+        }
+        for heading, text in rows.items():
+            if text:
+                table.add_row("", Text(heading, style="dim"), Text(text))
+    stdout().print(table)

@@ -1,0 +1,152 @@
+"""What all learners have in common: checked parameters, a fit that can be followed and resumed, a result to store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import joblib
+import numpy as np
+from jaxtyping import Float, Int8
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from feddag import parameters as must_be
+from feddag.federation import Ledger
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph
+from feddag.learners.keeper import Watch
+from feddag.learners.status import Progress
+from feddag.silos import Silo, as_silos
+
+SEED = must_be.Constraint(
+    "a whole number from 0 to 4294967295", lambda value: must_be.is_whole(value, 0) and value < 2**32
+)
+"""Of 32 bits: jax takes larger ones modulo 2³², or not at all."""
+WORKERS = must_be.whole(1) | must_be.none
+SHARE = must_be.number("a share in (0, 1]", lambda value: 0 < value <= 1)
+PROPORTION = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
+
+
+class Learner(BaseEstimator, ABC):
+    """Learns one causal graph from the tables of many sites; a scikit-learn estimator.
+
+    A learner stores its parameters in `__init__`, gives each a constraint, and writes `_fit`. Where it learns more
+    than the attributes below, it extends `snapshot` and `restore`.
+
+    Attributes:
+        graph_: The learned `CausalGraph`, with the variables' names and `edge_scores_`.
+        adjacency_: Its matrix; entry [i, j] is 1 for the edge i → j, and so is [j, i] where it is undirected.
+        edge_scores_: How strongly each edge is indicated.
+        history_: What happened; its `to_frame()` has a row per round. Where sites learned alone, a dict by site.
+        site_graphs_: Where sites learned alone, the graph of each.
+        communication_: A `Ledger` of the bytes each site has sent and received.
+        seconds_: The time the fit took, with that before it was resumed.
+        feature_names_in_, n_features_in_, sites_: The variables and the sites.
+    """
+
+    constraints: ClassVar[Mapping[str, must_be.Constraint]]
+    """What each parameter must be."""
+
+    workers: int | None = None
+    """A parameter of those learners that spread sites over threads."""
+
+    graph_: CausalGraph
+    adjacency_: Int8[np.ndarray, "node node"]
+    edge_scores_: Float[np.ndarray, "node node"]
+    history_: Any
+    site_graphs_: dict[str, CausalGraph]
+    communication_: Ledger
+    seconds_: float
+    feature_names_in_: np.ndarray
+    n_features_in_: int
+    sites_: tuple[str, ...]
+
+    def fit(
+        self,
+        silos: Any,
+        y: None = None,
+        *,
+        progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the graph.
+
+        Args:
+            silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
+                two-dimensional arrays, or paths of files.
+            y: Ignored; here for scikit-learn.
+            progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
+            checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
+                parameters, the fit goes on from it and ends as if it had never been interrupted.
+        """
+        del y
+        silos = self.check(silos)
+        watch = Watch(progress, checkpoint)
+        self._fit(silos, watch)
+        self.adjacency_ = self.graph_.adjacency
+        self.sites_ = tuple(silo.name for silo in silos)
+        self._name_features(silos[0].columns)
+        self.seconds_ = watch.seconds
+        return self
+
+    @abstractmethod
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        """Set `graph_`, `edge_scores_`, `history_`, `communication_` and the learner's own attributes.
+
+        Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
+        """
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
+        must_be.check(self.get_params(), self.constraints)
+        return as_silos(silos)
+
+    @property
+    def learned_alone(self) -> bool:
+        """Whether every site learned by itself, so that there is a history and a graph for each."""
+        check_is_fitted(self)
+        return isinstance(self.history_, dict)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""
+        check_is_fitted(self)
+        document = {
+            "sites": self.sites_,
+            "columns": self.feature_names_in_.tolist(),
+            "ledger": vars(self.communication_),
+            "seconds": self.seconds_,
+        }
+        return document, {"edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
+        self.sites_ = tuple(document["sites"])
+        self._name_features(document["columns"])
+        self.edge_scores_ = arrays["edge_scores"]
+        self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], self.edge_scores_)
+        self.adjacency_ = self.graph_.adjacency
+        self.communication_ = Ledger(**document["ledger"])
+        self.seconds_ = document["seconds"]
+        return self
+
+    def _name_features(self, columns: Sequence[str]) -> None:
+        self.feature_names_in_ = np.array(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+
+    def _workers(self) -> int:
+        return self.workers or joblib.cpu_count()
+
+    def _fingerprint(self, silos: Sequence[Silo]) -> str:
+        """Of all that decides the result, so that a run is never resumed as another."""
+        parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
+        described = [type(self).__name__, parameters]
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=float).encode())
+        for silo in silos:
+            digest.update(json.dumps([silo.name, silo.columns]).encode())
+            digest.update(np.ascontiguousarray(silo.values).tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+from feddag.learners.registry import METHODS
+
+
+def test_every_method_is_listed_with_what_leaves_a_site(feddag):
+    shown = feddag("methods").stdout
+    for method in METHODS.values():
+        for text in (method.name, method.summary, method.assumptions, method.leaves_site, method.reference):
+            assert text in shown
+
+
+def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):
+    special = replace(METHODS["feddag"], name="special", defaults={"sharing": "all"}, extra="parquet")
+    monkeypatch.setitem(METHODS, "special", special)
+    shown = feddag("methods").stdout
+    assert "sharing='all'" in shown
+    assert "pip install 'feddag[parquet]'" in shown
+
+
+def test_programs_get_the_whole_table(feddag):
+    assert json.loads(feddag("methods", "--json").stdout) == [asdict(method) for method in METHODS.values()]

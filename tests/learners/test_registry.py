@@ -1,0 +1,77 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields, replace
+from importlib.metadata import metadata
+
+import pytest
+
+from feddag import FedDAG, FeddagError, make_learner, methods
+from feddag.learners import Learner
+from feddag.learners.registry import METHODS, Method, method_of
+
+
+@pytest.mark.parametrize("name", METHODS)
+class TestEveryMethod:
+    def test_is_a_learner_where_the_table_says_it_is(self, name):
+        made = make_learner(name)
+        assert isinstance(made, Learner)
+        assert f"{type(made).__module__}:{type(made).__qualname__}" == METHODS[name].estimator
+        assert method_of(made).name == name
+
+    def test_has_a_constraint_for_every_parameter(self, name):
+        parameters = make_learner(name).get_params()
+        constraints = METHODS[name].learner().constraints
+        assert constraints.keys() == parameters.keys()
+        assert all(constraints[each].accepts(value) for each, value in parameters.items())
+
+    def test_is_described_in_single_lines(self, name):
+        method = METHODS[name]
+        texts = [method.summary, method.assumptions, method.leaves_site, method.reference]
+        assert all(text.endswith(".") and "\n" not in text for text in texts)
+        assert method.extra is None or method.extra in (metadata("feddag").get_all("Provides-Extra") or [])
+
+    def test_stands_for_parameters_that_its_learner_has(self, name):
+        METHODS[name].check_names(METHODS[name].defaults)
+
+
+def test_parameters_reach_the_learner():
+    made = make_learner("feddag", sharing="all", seed=3)
+    assert isinstance(made, FedDAG)
+    assert made.get_params() == FedDAG("all", seed=3).get_params()
+
+
+def test_a_name_can_stand_for_parameters(monkeypatch):
+    separate = replace(METHODS["feddag"], name="separate", defaults={"sharing": "none"})
+    monkeypatch.setitem(METHODS, "separate", separate)
+
+    assert make_learner("separate").sharing == "none"
+    assert make_learner("separate", sharing="all").sharing == "all"
+    assert separate.parameters()["sharing"].default == "none"
+    assert method_of(FedDAG(sharing="none")).name == "separate"
+    assert method_of(FedDAG()).name == "feddag"
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(FeddagError) as caught:
+        make_learner("FedDag")
+    names = ", ".join(METHODS)
+    assert str(caught.value) == f"method must be one of {names}. Got 'FedDag' instead. Did you mean 'feddag'?"
+    with pytest.raises(FeddagError, match=r"Got 'magic' instead\.$"):
+        make_learner("magic")
+
+
+def test_an_unknown_parameter_is_answered_with_the_known_ones():
+    with pytest.raises(FeddagError) as caught:
+        make_learner("feddag", sharing="all", speed=3)
+    known = ", ".join(inspect.signature(FedDAG).parameters)
+    assert str(caught.value) == f"The method 'feddag' does not take 'speed'. It takes {known}."
+
+
+def test_the_table_has_a_row_for_every_method():
+    table = methods()
+    assert list(table.index) == list(METHODS)
+    assert [table.index.name, *table.columns] == [each.name for each in fields(Method)]
+    assert table.loc["feddag", "reference"] == METHODS["feddag"].reference

@@ -1,0 +1,96 @@
+"""The least that a learner with a federation and a checkpoint must be: it joins variables that are correlated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from feddag import parameters as must_be
+from feddag.federation import Answer, InProcess, Task
+from feddag.graphs import CausalGraph
+from feddag.learners.base import SEED, Learner
+from feddag.learners.status import Status
+
+
+@dataclass
+class Site:
+    name: str
+    correlations: np.ndarray
+
+    def answer(self, task):
+        return Answer(1.0, {"correlations": self.correlations})
+
+    def snapshot(self):
+        return {}
+
+    def restore(self, state):
+        pass
+
+
+@dataclass
+class History:
+    edges: list[int] = field(default_factory=list)
+
+    def to_frame(self):
+        return pd.DataFrame({"edges": self.edges})
+
+
+class Server:
+    def __init__(self, federation: InProcess) -> None:
+        self.federation = federation
+        self.history = History()
+        self.scores = np.zeros((0, 0))
+
+    def round(self, threshold: float) -> None:
+        everyone = tuple(range(len(self.federation.sites)))
+        mean = self.federation.aggregate(Task("toy.correlate", len(self.history.edges), {}, {}, everyone))
+        self.scores = np.abs(mean["correlations"]) * (1 - np.eye(len(mean["correlations"])))
+        self.history.edges.append(int((self.scores > threshold).sum()) // 2)
+
+    def snapshot(self):
+        return {"edges": self.history.edges}, {"scores": self.scores}
+
+    def restore(self, document, arrays):
+        self.history, self.scores = History(document["edges"]), arrays["scores"]
+
+
+class Toy(Learner):
+    constraints: ClassVar = {
+        "it_max": must_be.whole(1),
+        "threshold": must_be.positive,
+        "weighting": must_be.one_of(("equal",)),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self, *, it_max: int = 3, threshold: float = 0.5, weighting: Literal["equal"] = "equal", seed: int = 0
+    ) -> None:
+        self.it_max = it_max
+        self.threshold = threshold
+        self.weighting = weighting
+        self.seed = seed
+
+    def _fit(self, silos, watch):
+        sites = [Site(silo.name, np.corrcoef(silo.values.T)) for silo in silos]
+        with InProcess(sites, self._workers()) as federation:
+            server = Server(federation)
+            keeper = watch.keeper(self._fingerprint(silos), server, federation)
+            while len(server.history.edges) < self.it_max:
+                server.round(self.threshold)
+                figures = {"round": f"{len(server.history.edges)}", "edges": f"{server.history.edges[-1]}"}
+                keeper.after_round(Status(None, figures, watch.seconds))
+            keeper.save()
+        self.edge_scores_ = server.scores
+        self.graph_ = CausalGraph(server.scores > self.threshold, silos[0].columns, server.scores)
+        self.history_, self.communication_ = server.history, federation.ledger
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        document, arrays = super().snapshot()
+        return {**document, "history": self.history_.edges}, arrays
+
+    def restore(self, document, arrays):
+        self.history_ = History(document["history"])
+        return super().restore(document, arrays)
