@@ -54,8 +54,7 @@ def to_cpdag(adjacency: ArrayLike) -> Adjacency:
     """The CPDAG of a DAG: what observational data alone can tell of it.
 
     An edge keeps its direction if every DAG with the same conditional independences directs it so, and is
-    undirected (both entries 1) otherwise. The v-structures are directed first, then Meek's rules 1-3 until
-    nothing changes (Meek 1995; his rule 4 is for background knowledge beyond the v-structures).
+    undirected (both entries 1) otherwise: the v-structures are directed, and what follows from them (Meek 1995).
     """
     dag = as_adjacency(adjacency).astype(bool)
     if not is_dag(dag):
@@ -63,15 +62,29 @@ def to_cpdag(adjacency: ArrayLike) -> Adjacency:
     skeleton = dag | dag.T
     apart = ~skeleton
     np.fill_diagonal(apart, False)
+    colliders = dag & (apart @ dag)
+    return apply_meek_rules(skeleton & ~colliders.T)
+
+
+def apply_meek_rules(pdag: ArrayLike) -> Adjacency:
+    """Direct the undirected edges of a PDAG whose direction follows from those of the directed ones.
+
+    It follows, by Meek's rules 1-4, where the other direction would make a cycle or a new v-structure.
+    """
+    edges = as_adjacency(pdag).astype(bool)
+    skeleton = edges | edges.T
+    apart = ~skeleton
+    np.fill_diagonal(apart, False)
+    directed = edges & ~edges.T
 
     # Products of boolean matrices are paths: (a @ b)[i, j] says whether some k has a[i, k] and b[k, j].
-    directed = dag & (apart @ dag)
     while True:
         undirected = skeleton & ~directed & ~directed.T
         away_from_collider = directed.T @ apart
         away_from_cycle = directed @ directed
         compelled = undirected & (away_from_collider | away_from_cycle)
-        compelled |= _kites(undirected, directed, apart)
+        compelled |= _kites(undirected, directed, apart) | _detours(undirected, directed, skeleton, apart)
+        compelled &= ~compelled.T  # what is compelled both ways contradicts itself, and stays as it is
         if not compelled.any():
             return (directed | undirected).astype(np.int8)
         directed |= compelled
@@ -83,4 +96,19 @@ def _kites(undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: ND
     for i, j in np.argwhere(undirected & (undirected @ directed)):
         between = undirected[i] & directed[:, j]
         found[i, j] = apart[np.ix_(between, between)].any()
+    return found
+
+
+def _detours(
+    undirected: NDArray[np.bool_],
+    directed: NDArray[np.bool_],
+    skeleton: NDArray[np.bool_],
+    apart: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Meek's rule 4: the edges i -- j for which i -- k -> l -> j, k and j not adjacent, i and l adjacent."""
+    found = np.zeros_like(undirected)
+    for i, j in np.argwhere(undirected & (undirected @ (directed @ directed))):
+        starts = undirected[i] & apart[:, j]
+        ends = skeleton[i] & directed[:, j]
+        found[i, j] = directed[np.ix_(starts, ends)].any()
     return found

@@ -1,0 +1,90 @@
+"""The settings of the paper's tables, and three kinds of data for each: the ground of every comparison here.
+
+The published figures are those of the paper's own tables (`published.csv`).
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import feddag
+
+Data = Literal["raw", "standardised", "unequal noise"]
+DATA: tuple[Data, ...] = ("raw", "standardised", "unequal noise")
+UNEQUAL_NOISE = (0.5, 2.0)
+"""Each variable's noise has a standard deviation of its own between these."""
+
+PUBLISHED = Path(__file__).with_name("published.csv")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published setting: 10 sites, a random graph, one kind of mechanism or a mixture that differs by site."""
+
+    functions: str
+    graph: str
+    """ER2, SF2, ER4 or SF4."""
+    nodes: int
+    rows: int = 600
+    edges_per_node: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges_per_node", int(self.graph[2:]))
+
+    @property
+    def name(self) -> str:
+        rows = "" if self.rows == 600 else f"-{self.rows}rows"
+        return f"{self.functions}-{self.graph}-{self.nodes}{rows}"
+
+    @property
+    def heterogeneous(self) -> bool:
+        return self.functions == "mixed"
+
+    def simulate(self, seed: int, data: Data) -> tuple[Any, feddag.CausalGraph]:
+        """The sites' tables, and the true graph."""
+        options: dict[str, Any] = {"heterogeneous": True} if self.heterogeneous else {"mechanism": self.functions}
+        if data == "unequal noise":
+            options["noise_deviation_range"] = UNEQUAL_NOISE
+        simulation = feddag.simulate(
+            self.nodes,
+            graph=self.graph[:2],
+            edges_per_node=self.edges_per_node,
+            rows=self.rows,
+            seed=seed,
+            **options,
+        )
+        frames = {silo.name: silo.to_frame() for silo in simulation.silos}
+        if data == "standardised":
+            frames = {site: (frame - frame.mean()) / frame.std(ddof=0) for site, frame in frames.items()}
+        return frames, simulation.truth
+
+    def published(self, regime: str, prefix: str = "") -> float | None:
+        """The best published mean SHD in a regime, of methods whose name has the prefix or ends with it."""
+        with PUBLISHED.open() as file:
+            figures = [
+                float(row["mean"])
+                for row in csv.DictReader(file)
+                if (row["functions"], row["graph"], row["nodes"], row["n_per_client"], row["participation"])
+                == (self.functions, self.graph, str(self.nodes), str(self.rows), "1.0")
+                and row["regime"] == regime
+                and row["metric"] == "SHD"
+                and prefix in row["method"]
+                and row["mean"]
+            ]
+        return min(figures, default=None)
+
+
+CELLS = {
+    cell.name: cell
+    for cell in (
+        *(Cell("mixed", graph, nodes) for nodes in (10, 20) for graph in ("ER2", "SF2", "ER4", "SF4")),
+        *(Cell("mixed", "ER2", 20, rows) for rows in (100, 300, 900)),
+        *(Cell("gp", graph, nodes) for nodes in (10, 20) for graph in ("ER2", "SF2", "ER4", "SF4")),
+        *(Cell(functions, "ER2", nodes) for nodes in (10, 20) for functions in ("mim", "mlp", "gp-add")),
+        *(Cell("linear", graph, nodes) for nodes in (10, 20) for graph in ("ER2", "SF2")),
+        *(Cell(functions, graph, 40) for functions in ("mixed", "gp") for graph in ("ER2", "SF2")),
+    )
+}

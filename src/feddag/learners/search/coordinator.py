@@ -1,0 +1,171 @@
+"""The server's side of the search: it asks, searches, and can be stopped and taken up after any round.
+
+It sees weighted means of the sites' answers and nothing else, and runs on any `Federation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int8
+
+from feddag.federation import Federation, Task
+from feddag.federation.protocol import Arrays
+from feddag.learners.search.directions import Directions, weigh
+from feddag.learners.search.knowledge import Knowledge
+from feddag.learners.search.order_search import OrderSearch
+from feddag.learners.search.refinement import joint_score, refined
+from feddag.learners.search.scores import CommonScores, OwnScores, Scores
+
+_MOST_ESTIMATES = 3
+"""How often noise of equal variance is estimated from the graph found with the last estimate."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One question to all sites."""
+
+    round: int
+    stage: str
+    """What it was for: order, refinement, or directions."""
+    families: int
+    """Scored so far."""
+    edges: int | None
+    score: float | None
+    """Of the best graph so far."""
+    seconds: float
+
+
+@dataclass
+class History:
+    """All rounds."""
+
+    rounds: list[Round] = field(default_factory=list)
+
+    def to_frame(self) -> pd.DataFrame:
+        return pd.DataFrame([asdict(each) for each in self.rounds], columns=list(Round.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome of a search."""
+
+    dag: Int8[np.ndarray, "node node"]
+    score: float
+    order: list[int]
+
+
+class Coordinator:
+    """Runs the search on a federation.
+
+    What it keeps to be taken up again is what sites have answered: it then starts anew, and soon stands where it stood.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        knowledge: Knowledge,
+        *,
+        common_mechanisms: bool,
+        equal_noise: bool,
+        workers: int,
+        clock: Callable[[], float],
+    ) -> None:
+        nodes = len(knowledge.allowed)
+        self.history = History()
+        self.after_round: Callable[[Round], None] = lambda _: None
+        """Told of each round as soon as its answers are kept."""
+        self._federation = federation
+        self._knowledge = knowledge
+        self._equal_noise = equal_noise
+        self._clock = clock
+        self._stage = "order"
+        self._best: Found | None = None
+        self._untold = False
+        sites = len(federation.sites)
+        self.scores: Scores = (
+            CommonScores(nodes, self._ask, sites, equal_noise=equal_noise, workers=workers)
+            if common_mechanisms
+            else OwnScores(nodes, self._ask, sites)
+        )
+        self._orders = OrderSearch(self.scores, knowledge)
+
+    def run(
+        self, start: list[int] | None, restarts: int, time_budget: float | None, rng: np.random.Generator
+    ) -> tuple[Found, list[Found]]:
+        """The best graph, and what each search has found."""
+        found = [self._first(start)]
+        for _ in range(restarts):
+            if time_budget is not None and self._clock() > time_budget:
+                break
+            best = min(found, key=lambda each: each.score)
+            found.append(self._search(self._orders.shuffled(best.order, rng)))
+        return min(found, key=lambda each: each.score), found
+
+    def weigh(self, dag: Int8[np.ndarray, "node node"], confidence: float) -> Directions:
+        self._stage = "directions"
+        directions = weigh(dag, self.scores, self._orders, self._knowledge, confidence)
+        self._tell()
+        return directions
+
+    def _first(self, start: list[int] | None) -> Found:
+        """The first search; where noise has equal variance, once more with each better estimate of it."""
+        found = self._search(self._orders.first_order() if start is None else self._orders.admissible(start))
+        for _ in range(_MOST_ESTIMATES if self._equal_noise else 0):
+            last = found
+            self._best = None  # scores under different estimates do not compare
+            self.scores.refer_to(last.dag)
+            self._orders = OrderSearch(self.scores, self._knowledge)
+            found = self._search(last.order)
+            if (found.dag == last.dag).all():
+                break
+        return found
+
+    def _search(self, order: list[int]) -> Found:
+        self._stage = "order"
+        order = self._orders.improved(order)
+        dag = self._orders.graph(order)
+        self._stage = "refinement"
+        dag = refined(self.scores, self._knowledge, dag)
+        found = Found(dag, joint_score(self.scores, dag), order)
+        if self._best is None or found.score < self._best.score:
+            self._best = found
+        return found
+
+    def _ask(self, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
+        self._tell()
+        number = len(self.history.rounds)
+        everyone = tuple(range(len(self._federation.sites)))
+        answer = self._federation.aggregate(Task(name, number, {}, arrays, everyone))
+        self._untold = True
+        return answer
+
+    def _tell(self) -> None:
+        """Of the last round, once its answers are kept: when the next one begins, or all is done."""
+        if not self._untold:
+            return
+        self._untold = False
+        best = self._best
+        self.history.rounds.append(
+            Round(
+                round=len(self.history.rounds) + 1,
+                stage=self._stage,
+                families=self.scores.families,
+                edges=None if best is None else int(best.dag.sum()),
+                score=None if best is None else best.score,
+                seconds=self._clock(),
+            )
+        )
+        self.after_round(self.history.rounds[-1])
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        scores, arrays = self.scores.snapshot()
+        return {"scores": scores, "rounds": [asdict(each) for each in self.history.rounds]}, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        self.scores.restore(document["scores"], arrays)
+        self.history = History([Round(**each) for each in document["rounds"]])

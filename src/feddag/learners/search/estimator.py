@@ -1,0 +1,189 @@
+"""Search for the graph of greatest evidence: unit-free, with mechanisms of each site's own or common to all.
+
+The graph's score is the sum over variables and sites of how badly the variable's parents predict it, as log-evidence of a
+flexible regression (`evidence`). A search over orders of the variables with coarse scores (`order_search`; Andrews et
+al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS 2023)
+is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
+
+Assumes: one DAG behind all sites, no hidden common causes, additive noise that is independent of the causes. Directions
+are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the same
+variance; otherwise those that conditional independences tell. Do not use it for discrete variables: noise is taken to be
+Gaussian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from threadpoolctl import threadpool_limits
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.federation import InProcess
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph
+from feddag.learners.base import PROPORTION, SEED, WORKERS, Learner
+from feddag.learners.keeper import Watch
+from feddag.learners.search.coordinator import Coordinator, History, Round
+from feddag.learners.search.directions import EdgeEvidence
+from feddag.learners.search.knowledge import EDGES, NAMES, TIERS, Edges, Knowledge
+from feddag.learners.search.refinement import edge_scores
+from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
+from feddag.learners.status import Status
+from feddag.silos import Silo
+
+
+class EvidenceSearch(Learner):
+    """Learn one causal graph from the tables of many sites by search, whatever the units of their columns.
+
+    Args:
+        sharing: `"graph"`: each site has its own mechanisms, and what leaves it is one number per family inside a sum;
+            `"all"`: mechanisms are common to all sites, and what leaves a site are Gram matrices inside a sum.
+        noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
+            `"equal"`: all variables of a site have the same, in the units given.
+        restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
+        time_budget: No further search is begun after so many seconds.
+        start: The order of the variables, causes first, that the first search begins with; by default those that the
+            others explain least come first.
+        required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
+        tiers: Lists of names; nothing in a later one causes anything in an earlier one.
+        confidence: A direction is reported if it is better than the other with at least this confidence, by the
+            evidence and by its standard error; the edge is undirected otherwise.
+        seed: Of the restarts.
+        workers: Threads that the work is spread over; the machine's cores where it is None.
+
+    Attributes:
+        graph_: The learned `CausalGraph`; directions that the data cannot tell are left open (a PDAG).
+        dag_: The graph of greatest evidence itself, every edge directed.
+        edge_scores_: By how much an edge raises the total log-evidence (natural logarithm): of edges of `dag_`, against
+            the graph without it; of all others, against adding it (negative). 0 where knowledge rules it out.
+        edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
+            the other direction (`reversed`), with standard errors, and whether its direction is sure.
+        edge_frequencies_: The share of the searches in whose result each edge appeared.
+        score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
+        history_: What happened, round by round.
+    """
+
+    constraints: ClassVar = {
+        "sharing": must_be.one_of(("graph", "all")),
+        "noise": must_be.one_of(("free", "equal")),
+        "restarts": must_be.whole(0),
+        "time_budget": must_be.positive | must_be.none,
+        "start": NAMES | must_be.none,
+        "required": EDGES,
+        "forbidden": EDGES,
+        "tiers": TIERS,
+        "confidence": PROPORTION,
+        "seed": SEED,
+        "workers": WORKERS,
+    }
+
+    dag_: CausalGraph
+    edge_evidence_: pd.DataFrame
+    edge_frequencies_: Float[np.ndarray, "node node"]
+    score_: float
+    history_: History
+
+    def __init__(
+        self,
+        sharing: Literal["graph", "all"] = "graph",
+        noise: Literal["free", "equal"] = "free",
+        *,
+        restarts: int = 0,
+        time_budget: float | None = None,
+        start: Sequence[str] | None = None,
+        required: Edges = (),
+        forbidden: Edges = (),
+        tiers: Sequence[Sequence[str]] = (),
+        confidence: float = 0.95,
+        seed: int = 0,
+        workers: int | None = None,
+    ) -> None:
+        self.sharing = sharing
+        self.noise = noise
+        self.restarts = restarts
+        self.time_budget = time_budget
+        self.start = start
+        self.required = required
+        self.forbidden = forbidden
+        self.tiers = tiers
+        self.confidence = confidence
+        self.seed = seed
+        self.workers = workers
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
+        checked = super().check(silos)
+        names = checked[0].columns
+        self._knowledge(names)
+        if self.start is not None and sorted(self.start) != sorted(names):
+            raise FeddagError(f"start must have every variable once: {', '.join(names)}. Got {self.start!r} instead.")
+        return checked
+
+    def _knowledge(self, names: Sequence[str]) -> Knowledge:
+        return Knowledge.of(names, self.required, self.forbidden, self.tiers)
+
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        names = silos[0].columns
+        knowledge = self._knowledge(names)
+        common_mechanisms, equal_noise = self.sharing == "all", self.noise == "equal"
+        sites = [
+            CommonMechanisms(silo) if common_mechanisms else OwnMechanisms(silo, equal_noise=equal_noise)
+            for silo in silos
+        ]
+        # one thread for each site's linear algebra: sites work side by side
+        with threadpool_limits(1), InProcess(sites, min(self._workers(), len(sites))) as federation:
+            coordinator = Coordinator(
+                federation,
+                knowledge,
+                common_mechanisms=common_mechanisms,
+                equal_noise=equal_noise,
+                workers=self._workers(),
+                clock=lambda: watch.seconds,
+            )
+            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation)
+            coordinator.after_round = lambda round_: keeper.after_round(_status(round_))
+            start = None if self.start is None else [names.index(name) for name in self.start]
+            rng = np.random.default_rng(self.seed)
+            best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
+            directions = coordinator.weigh(best.dag, self.confidence)
+            scores = edge_scores(coordinator.scores, knowledge, best.dag)
+            keeper.save()
+        self.edge_scores_ = scores
+        self.dag_ = CausalGraph(best.dag, names, scores)
+        self.graph_ = CausalGraph(directions.graph, names, scores)
+        self.edge_evidence_ = directions.table(names)
+        self.edge_frequencies_ = np.mean([each.dag for each in found], axis=0)
+        self.score_ = best.score
+        self.history_ = coordinator.history
+        self.communication_ = federation.ledger
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        document, arrays = super().snapshot()
+        document |= {
+            "score": self.score_,
+            "rounds": [asdict(each) for each in self.history_.rounds],
+            "edge_evidence": self.edge_evidence_.to_dict("records"),
+        }
+        return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_}
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        super().restore(document, arrays)
+        self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.edge_scores_)
+        self.edge_frequencies_ = arrays["edge_frequencies"]
+        self.score_ = document["score"]
+        self.history_ = History([Round(**each) for each in document["rounds"]])
+        self.edge_evidence_ = pd.DataFrame(document["edge_evidence"], columns=list(EdgeEvidence._fields))
+        return self
+
+
+def _status(round_: Round) -> Status:
+    figures = {"stage": round_.stage, "round": f"{round_.round}", "families scored": f"{round_.families:,}"}
+    if round_.score is not None:
+        figures |= {"edges": f"{round_.edges}", "score": f"{round_.score:.4f}"}
+    return Status(None, figures, round_.seconds)

@@ -1,0 +1,342 @@
+"""How well a set of parents explains a variable: the evidence of a Gaussian-process regression.
+
+A family's score is the negative log-evidence per row of
+
+    y ~ N(0, σ²(I + ΦΦᵀ/λ)),
+
+where y is the child and Φ holds functions of the parents, all standardised and centred. It is
+
+    ½ log(Q/n) + log det(I + ΦᵀΦ/λ) / 2n,    Q = yᵀ(I + ΦΦᵀ/λ)⁻¹y,
+
+up to a constant, with σ² at its best value, and the evidence averaged over a few λ: lower is better. The second
+term charges for what the functions could have fitted besides, so that a superfluous parent makes the score worse
+without any penalty; and since y is standardised, units do not matter. Where all variables have noise of one variance σ²
+(`precision` = their own variance over σ²), the first term is `precision · Q / 2n` instead.
+
+The functions are the leading eigenfunctions of the squared-exponential kernel under a normal distribution (Hermite
+functions), each times the root of its eigenvalue. *Coarse* evidence has those of each parent, or of each parent and each
+two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds to those of each parent those of
+all parents together, layer by layer, and averages over the number of layers.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import lapack
+from scipy.special import logsumexp
+
+FUNCTIONS = 8
+"""Of each variable by itself: the variable, and the first waves."""
+LINEAR_WEIGHT = 3.0
+"""The prior's standard deviation for the variable itself, beside 1 for all waves together."""
+RIDGES = (0.05, 1.0, 20.0)
+"""The λ: noise variance over the variance of the function to be found."""
+PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
+"""Which waves of two variables are multiplied to functions of both, in coarse evidence with pairs."""
+HIGHEST_DEGREE = 12
+JOINT_FUNCTIONS = 300
+ROWS_PER_JOINT_FUNCTION = 4
+
+_FLOOR = 1e-9
+"""A variable that its parents explain to this share of its variance counts as determined by them."""
+_BATCH_BYTES = 2**24
+
+
+def waves(values: Float[np.ndarray, "row node"], count: int) -> Float[np.ndarray, "row node wave"]:
+    """The kernel's leading eigenfunctions at standardised values, each times the root of its eigenvalue.
+
+    Rasmussen & Williams 2006, section 4.3.1, with unit length scale and unit variance.
+    """
+    a, b = 1 / 4, 1 / 2
+    c = np.sqrt(a * a + 2 * a * b)
+    ratio = b / (a + b + c)
+    z = np.sqrt(2 * c) * values
+    found = np.empty((*values.shape, count))
+    # the largest values let the bell underflow to 0, never the polynomial overflow to infinity
+    found[..., 0] = (c / a) ** 0.25 * (2 * a / (a + b + c)) ** 0.25 * np.exp(-(c - a) * values**2)
+    if count > 1:
+        found[..., 1] = np.sqrt(2 * ratio) * z * found[..., 0]
+    for k in range(2, count):
+        found[..., k] = (
+            np.sqrt(2 * ratio / k) * z * found[..., k - 1] - ratio * np.sqrt((k - 1) / k) * found[..., k - 2]
+        )
+    return found
+
+
+class Features:
+    """Functions of the columns of one standardised table."""
+
+    def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
+        self.values = values
+        self._waves = waves(values, HIGHEST_DEGREE + 1)
+        self._additive = np.concatenate([LINEAR_WEIGHT * values[..., None], self._waves[..., : FUNCTIONS - 1]], axis=-1)
+
+    def coarse(self, *, pairs: bool) -> Float[np.ndarray, "row feature"]:
+        """All variables' functions, `FUNCTIONS` for each; then those of all pairs, the first variable's slowest."""
+        rows, nodes = self.values.shape
+        single = self._additive.reshape(rows, -1)
+        if not pairs:
+            return single
+        one, other = np.triu_indices(nodes, 1)
+        products = [self._waves[:, one, a] * self._waves[:, other, b] for a, b in PAIR_DEGREES]
+        return np.concatenate([single, np.stack(products, axis=-1).reshape(rows, -1)], axis=1)
+
+    def joint(self, parents: tuple[int, ...], rows: int) -> Float[np.ndarray, "row feature"]:
+        """Functions of one set of parents, in the layers that `layers` counts; `rows` are those of all sites."""
+        chosen = list(parents)
+        parts = [self._additive[:, chosen, 0], self._additive[:, chosen, 1:].reshape(len(self.values), -1)]
+        if len(chosen) > 1:
+            degrees = joint_degrees(len(chosen), rows)
+            product = self._waves[:, chosen[0], degrees[:, 0]]
+            for position, parent in enumerate(chosen[1:], start=1):
+                product = product * self._waves[:, parent, degrees[:, position]]
+            parts.append(product)
+        return np.concatenate(parts, axis=1)
+
+
+def joint_degrees(parents: int, rows: int) -> Int[np.ndarray, "function parent"]:
+    """The degree of each joint function in each parent: all up to a total degree, by total degree.
+
+    Whole layers only, so that no parent is preferred to another.
+    """
+    return _joint_degrees(parents, min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION))
+
+
+@cache
+def _joint_degrees(parents: int, limit: int) -> Int[np.ndarray, "function parent"]:
+    found = [np.zeros((1, parents), dtype=int)]
+    size = 1
+    for degree in range(1, HIGHEST_DEGREE + 1):
+        layer = [np.bincount(each, minlength=parents) for each in _spread(parents, degree, limit - size)]
+        size += len(layer)
+        if size > limit:
+            break
+        found.append(np.array(layer))
+    return np.concatenate(found)
+
+
+def _spread(parents: int, degree: int, limit: int) -> list[tuple[int, ...]]:
+    """All ways to give a degree to the parents, or one more than `limit` of them."""
+    found = []
+    for each in combinations_with_replacement(range(parents), degree):
+        found.append(each)
+        if len(found) > limit:
+            break
+    return found
+
+
+def layers(parents: int, rows: int) -> list[int]:
+    """Where the layers of joint features end: the linear ones, all additive ones, then total degree by total degree."""
+    ends = [parents, parents * FUNCTIONS]
+    if parents > 1:
+        degrees = joint_degrees(parents, rows).sum(axis=1)
+        ends += [ends[1] + int((degrees <= degree).sum()) for degree in range(degrees.max() + 1)]
+    return ends
+
+
+def centred_gram(
+    mean: Float[np.ndarray, " feature"], second: Float[np.ndarray, "feature other"], rows: float
+) -> Float[np.ndarray, "feature other"]:
+    """The Gram matrix of centred features, from the means of them and of their products."""
+    return rows * (second - np.outer(mean[: len(second)], mean))
+
+
+def per_row(
+    residual: Float[np.ndarray, "..."], precision: Float[np.ndarray, "..."] | float | None
+) -> Float[np.ndarray, "..."]:
+    """The first term of the score, from Q/n."""
+    residual = np.maximum(residual, _FLOOR)
+    return 0.5 * np.log(residual) if precision is None else 0.5 * precision * residual
+
+
+def averaged(scores: Float[np.ndarray, "option *family"], rows: float) -> Float[np.ndarray, "*family"]:
+    """The score of the mean evidence: every option was as likely as any other beforehand."""
+    return -(logsumexp(-rows * scores, axis=0) - np.log(len(scores))) / rows
+
+
+class Fit(NamedTuple):
+    """The regression of a family: its score, averaged over λ and the number of layers, and the best of these."""
+
+    score: float
+    ridge: float
+    size: int
+    """How many features it uses."""
+
+
+def best_fit(
+    gram: Float[np.ndarray, "feature feature"],
+    cross: Float[np.ndarray, " feature"],
+    total: float,
+    rows: float,
+    ends: list[int],
+    precision: float | None,
+) -> Fit:
+    """The evidence at the best λ, using the best number of layers: one factorisation tells all of these.
+
+    Args:
+        gram, cross, total: Products of the features, of the features with the child, and of the child with itself.
+        rows: How many.
+        ends: Where layers end.
+        precision: See `per_row`.
+    """
+    if not ends[-1]:
+        return Fit(float(per_row(np.float64(total / rows), precision)), RIDGES[0], 0)
+    last = np.array(ends) - 1
+    found = np.full((len(RIDGES), len(ends)), np.inf)
+    for k, ridge in enumerate(RIDGES):
+        system = gram.copy()
+        system.flat[:: len(system) + 1] += ridge
+        factor, info = lapack.dpotrf(system, lower=1, overwrite_a=1)
+        if info:
+            continue  # rounding has made it indefinite: a larger λ will do
+        solved, _ = lapack.dtrtrs(factor, cross, lower=1)
+        residual = total - np.cumsum(solved**2)[last]
+        complexity = np.cumsum(2 * np.log(factor.diagonal()) - np.log(ridge))[last]
+        found[k] = per_row(residual / rows, precision) + complexity / (2 * rows)
+    k, end = np.unravel_index(found.argmin(), found.shape)
+    return Fit(float(averaged(found.reshape(-1), rows)), RIDGES[k], ends[end])
+
+
+class CoarseEvidence:
+    """Scores of whole neighbourhoods of families, from one Gram matrix alone: that of all coarse features.
+
+    The functions of a set of parents are those of each parent and, with `pairs`, those of each two of them.
+    """
+
+    def __init__(
+        self,
+        gram: Float[np.ndarray, "feature feature"],
+        rows: float,
+        precisions: Float[np.ndarray, " node"] | None,
+        nodes: int,
+    ) -> None:
+        self.nodes = nodes
+        self._gram = gram
+        self._rows = rows
+        self._precisions = precisions
+        self._per_pair = len(PAIR_DEGREES) if len(gram) > nodes * FUNCTIONS else 0
+        self._to_nodes = gram[:, : nodes * FUNCTIONS : FUNCTIONS] / LINEAR_WEIGHT
+        self._totals = self._to_nodes[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
+
+    def neighbourhoods(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """For each family, the score of each that differs from it by one parent; at the child, its own."""
+        scores = np.empty(parents.shape)
+        sizes = parents.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            chosen = np.flatnonzero(sizes == size)
+            border = FUNCTIONS + self._per_pair * size
+            width = size * FUNCTIONS + self._per_pair * size * (size - 1) // 2
+            step = max(1, _BATCH_BYTES // (8 * self.nodes * border * (width + border)))
+            for start in range(0, len(chosen), step):
+                batch = chosen[start : start + step]
+                members = np.nonzero(parents[batch])[1].reshape(len(batch), size)
+                scores[batch] = self._of_equal_size(children[batch], members)
+        return scores
+
+    def _singles(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
+        """The columns of each node's own functions."""
+        return (nodes[..., None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(*nodes.shape[:-1], -1)
+
+    def _pairs(
+        self, one: Int[np.ndarray, "*set pair"], other: Int[np.ndarray, "*set pair"]
+    ) -> Int[np.ndarray, "*set column"]:
+        """The columns of pairs of nodes; of a node with itself, any."""
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        number = np.minimum(low * (2 * self.nodes - low - 1) // 2 + high - low - 1, len(self._gram))
+        first = self.nodes * FUNCTIONS + np.where(low == high, 0, number) * self._per_pair
+        return (first[..., None] + np.arange(self._per_pair)).reshape(*one.shape[:-1], -1)
+
+    def _of_equal_size(
+        self, children: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
+    ) -> Float[np.ndarray, "family node"]:
+        """With A = ΦᵀΦ + λI for the parents' functions Φ and its inverse P, bordering A by the functions that come with
+        a new parent (or, in P, taking away those that go with an old one) changes Q and log det A by what `_eliminate`
+        finds in a matrix as small as the number of these functions."""
+        (count, size), nodes = members.shape, self.nodes
+        families = np.arange(count)
+        first, second = np.triu_indices(size, 1)
+        columns = np.concatenate([self._singles(members), self._pairs(members[:, first], members[:, second])], axis=1)
+        every = np.broadcast_to(np.arange(nodes)[:, None], (count, nodes, 1))
+        partners = np.broadcast_to(members[:, None, :], (count, nodes, size))
+        borders = np.concatenate([self._singles(every), self._pairs(partners, every)], axis=-1)
+        (width, border), features = (columns.shape[1], borders.shape[2]), np.arange(columns.shape[1])
+
+        totals = self._totals[children]
+        precisions = None if self._precisions is None else self._precisions[children, None]
+        within = self._gram[columns[:, :, None], columns[:, None, :]]
+        across = self._gram[borders[:, :, :, None], columns[:, None, None, :]]
+        flat = across.reshape(count, nodes * border, width)
+        corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
+        to_child = self._to_nodes[borders, children[:, None, None]].transpose(2, 0, 1)
+        own = self._to_nodes[columns, children[:, None]]
+        leaving = self._positions_of_members(size)
+
+        found = np.empty((len(RIDGES), count, nodes))
+        for k, ridge in enumerate(RIDGES):
+            unit = np.log(ridge)
+            system = within.copy()
+            system[:, features, features] += ridge
+            inverse = np.linalg.inv(system)
+            weights = (inverse @ own[..., None])[..., 0]
+            explained = totals - (own * weights).sum(axis=1)
+            volume = np.linalg.slogdet(system)[1] - width * unit
+
+            bordered = np.empty((border + 1, border + 1, count, nodes))
+            projected = (flat @ inverse).reshape(count, nodes, border, width)
+            bordered[:-1, :-1] = corners - (projected @ across.swapaxes(2, 3)).transpose(2, 3, 0, 1)
+            bordered[np.arange(border), np.arange(border)] += ridge
+            bordered[-1, :-1] = to_child - (flat @ weights[..., None]).reshape(count, nodes, border).transpose(2, 0, 1)
+            bordered[-1, -1] = explained[:, None]
+            # the child and its parents cannot be added: their entries come below
+            neutral = np.eye(border)[:, :, None]
+            bordered[:-1, :-1, families, children] = neutral
+            bordered[:-1, :-1, families[:, None], members] = neutral[..., None]
+            residual, growth = _eliminate(bordered)
+            growth -= border * unit
+
+            residual[families, children], growth[families, children] = explained, 0.0
+            if size:
+                taken = np.empty((leaving.shape[1] + 1, leaving.shape[1] + 1, count, size))
+                taken[:-1, :-1] = inverse[:, leaving[:, :, None], leaving[:, None, :]].transpose(2, 3, 0, 1)
+                taken[-1, :-1] = weights[:, leaving].transpose(2, 0, 1)
+                taken[-1, -1] = 0.0
+                lost, shrinkage = _eliminate(taken)
+                residual[families[:, None], members] = explained[:, None] - lost
+                growth[families[:, None], members] = shrinkage + leaving.shape[1] * unit
+            found[k] = per_row(residual / self._rows, precisions) + (volume[:, None] + growth) / (2 * self._rows)
+        return averaged(found, self._rows)
+
+    def _positions_of_members(self, size: int) -> Int[np.ndarray, "parent column"]:
+        """Among the columns of a set of parents, those that go with each of them."""
+        first, second = np.triu_indices(size, 1)
+        singles = np.arange(size * FUNCTIONS).reshape(size, FUNCTIONS)
+        pairs = size * FUNCTIONS + np.arange(len(first) * self._per_pair).reshape(len(first), self._per_pair)
+        of_pairs = [pairs[(first == member) | (second == member)].reshape(-1) for member in range(size)]
+        return np.array([np.concatenate(both) for both in zip(singles, of_pairs, strict=True)], dtype=int)
+
+
+def _eliminate(
+    matrices: Float[np.ndarray, "row column *batch"],
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """Of symmetric matrices [[R, r], [rᵀ, s]], of which only the rows below the diagonal count in the last one:
+    s − rᵀR⁻¹r and log det R. Overwrites them.
+
+    Gaussian elimination over all at once: far quicker than a library call for each small matrix.
+    """
+    volume = np.zeros(matrices.shape[2:])
+    for k in range(len(matrices) - 1):
+        pivot = matrices[k, k]
+        volume += np.log(pivot)
+        column = matrices[k + 1 :, k] / pivot
+        # the last column is never read but in the corner, where it equals the last row
+        for row in range(k + 1, len(matrices)):
+            upper = matrices[k + 1 : row + 1, k]
+            matrices[row, k + 1 : row + 1] -= column[row - k - 1] * upper
+    return matrices[-1, -1], volume

@@ -1,0 +1,176 @@
+"""Search over orders of the variables, in the manner of BOSS (Andrews et al. 2023).
+
+Given an order, each variable picks its parents among its predecessors: it takes the best one as long as that helps, then
+drops those that have become superfluous ("grow-shrink"). One variable after the other is moved to the place in the
+order that makes the whole graph's score best, until no move helps.
+
+All picking of parents that one step needs goes on side by side, so that a step costs a few rounds, not thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int8
+
+from feddag.learners.search.knowledge import Knowledge
+from feddag.learners.search.scores import Family, Scores, members
+
+_LEAST_GAIN = 1e-10
+"""Differences of scores below this are rounding."""
+
+
+class Parents(NamedTuple):
+    """What a variable picked."""
+
+    chosen: int
+    score: float
+
+
+class OrderSearch:
+    """Additive scores, and what they imply, are kept from one order to the next."""
+
+    def __init__(self, scores: Scores, knowledge: Knowledge) -> None:
+        self._scores = scores
+        self._knowledge = knowledge
+        self._additions: dict[Family, list[int]] = {}
+        self._picked: dict[Family, Parents] = {}
+
+    def first_order(self) -> list[int]:
+        """The variables that the others explain least come first (as in R²-sorting, Reisach et al. 2023)."""
+        nodes = self._scores.nodes
+        everything = (1 << nodes) - 1
+        questions = [(node, everything & ~(1 << node)) for node in range(nodes)]
+        self._pick([*questions, *((node, 0) for node in range(nodes))])
+        gain = [self._picked[node, 0].score - self._picked[node, others].score for node, others in questions]
+        return self.admissible(np.argsort(gain, kind="stable").tolist())
+
+    def admissible(self, order: list[int]) -> list[int]:
+        """The same order, but that required causes come first."""
+        found: list[int] = []
+        waiting, placed = list(order), 0
+        while waiting:
+            node = next(each for each in waiting if not self._knowledge.before[each] & ~placed)
+            waiting.remove(node)
+            found.append(node)
+            placed |= 1 << node
+        return found
+
+    def shuffled(self, order: list[int], rng: np.random.Generator) -> list[int]:
+        """An order from which the search may reach what it could not reach before: a fourth of it is moved at random."""
+        order = list(order)
+        for node in rng.permutation(len(order))[: max(2, len(order) // 4)].tolist():
+            order.remove(node)
+            order.insert(int(rng.integers(len(order) + 1)), node)
+        return self.admissible(order)
+
+    def improved(self, order: list[int]) -> list[int]:
+        """The order after the best move of each variable in turn, until none helps."""
+        while True:
+            self._pick(question for node in order for question in self._questions(order, node))
+            moved = False
+            for node in list(order):
+                better = self._best_place(order, node)
+                moved |= better != order
+                order = better
+            if not moved:
+                return order
+
+    def graph(self, order: list[int]) -> Int8[np.ndarray, "node node"]:
+        """The graph in which every variable has the parents it picks among its predecessors."""
+        adjacency = np.zeros((len(order), len(order)), dtype=np.int8)
+        before = 0
+        questions = []
+        for node in order:
+            questions.append((node, before))
+            before |= 1 << node
+        self._pick(questions)
+        for node, predecessors in questions:
+            adjacency[members(self._picked[node, predecessors].chosen), node] = 1
+        return adjacency
+
+    def pick(self, node: int, predecessors: int) -> Parents:
+        """The parents that a variable picks among its predecessors."""
+        self._pick([(node, predecessors)])
+        return self._picked[node, predecessors]
+
+    def _questions(self, order: list[int], node: int) -> Iterable[Family]:
+        """What moving a node asks: all others' parents with it and without it before them, and its own everywhere."""
+        before = 0
+        for other in order:
+            if other != node:
+                yield node, before
+                yield other, before
+                yield other, before | 1 << node
+                before |= 1 << other
+        yield node, before
+
+    def _best_place(self, order: list[int], node: int) -> list[int]:
+        questions = list(self._questions(order, node))
+        self._pick(questions)
+        score = np.array([self._picked[question].score for question in questions])
+        own, without, following = score[0::3], score[1::3], score[2::3]
+        totals = own.copy()
+        totals[1:] += np.cumsum(without)
+        totals[:-1] += np.cumsum(following[::-1])[::-1]
+        rest = [other for other in order if other != node]
+        totals[[not self._may_stand(rest, node, place) for place in range(len(order))]] = np.inf
+        best, current = int(totals.argmin()), order.index(node)
+        if totals[best] >= totals[current] - _LEAST_GAIN:
+            return order
+        return [*rest[:best], node, *rest[best:]]
+
+    def _may_stand(self, rest: list[int], node: int, place: int) -> bool:
+        before = self._knowledge.before
+        return not any(before[other] >> node & 1 for other in rest[:place]) and not any(
+            before[node] >> other & 1 for other in rest[place:]
+        )
+
+    def _pick(self, questions: Iterable[Family]) -> None:
+        """Answer all questions (a node, and its predecessors as bits) side by side."""
+        under_way = {each: self._growing(each) for each in dict.fromkeys(questions) if each not in self._picked}
+        while under_way:
+            asked = {}
+            for question, growing in under_way.items():
+                try:
+                    asked[question] = next(growing)
+                except StopIteration as finished:
+                    self._picked[question] = finished.value
+            self._scores.ask_neighbourhoods(asked.values())
+            under_way = {question: under_way[question] for question in asked}
+
+    def _growing(self, question: Family) -> Generator[Family, None, Parents]:
+        """Grow-shrink; asks for each neighbourhood that is not known yet."""
+        node, predecessors = question
+        known = self._scores.neighbourhood
+        parents = self._knowledge.required[node] & predecessors
+        while True:
+            family = node, parents
+            if family not in known:
+                yield family
+            best = next((other for other in self._helpful(family) if predecessors >> other & 1), None)
+            if best is None:
+                break
+            parents |= 1 << best
+        while True:
+            family = node, parents
+            if family not in known:
+                yield family
+            scores = known[family]
+            removable = members(parents & ~self._knowledge.required[node])
+            worst = min(removable, key=lambda other: scores[other], default=None)
+            if worst is None or scores[worst] >= scores[node] - _LEAST_GAIN:
+                return Parents(parents, float(scores[node]))
+            parents &= ~(1 << worst)
+
+    def _helpful(self, family: Family) -> list[int]:
+        """The variables whose addition to the parents helps, the best first."""
+        if family not in self._additions:
+            node, parents = family
+            scores = self._scores.neighbourhood[family]
+            candidates = self._knowledge.allowed[node] & ~parents
+            better = [other for other in np.argsort(scores).tolist() if scores[other] < scores[node] - _LEAST_GAIN]
+            self._additions[family] = [other for other in better if candidates >> other & 1]
+        return self._additions[family]

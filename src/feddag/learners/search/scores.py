@@ -1,0 +1,312 @@
+"""The server's view of scores: it asks sites for families in batches, and never for one twice."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int8, UInt8
+
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays
+from feddag.learners.search import sites
+from feddag.learners.search.evidence import CoarseEvidence, Fit, best_fit, centred_gram, layers
+from feddag.learners.search.sites import coefficients
+
+Family = tuple[int, int]
+"""A child, and its parents as the bits of a number."""
+Ask = Callable[[str, Arrays], dict[str, np.ndarray]]
+"""One round of the federation: a task's name and arrays go out, the mean over sites comes back."""
+
+_SETS_PER_ROUND = 64
+"""Sets of parents whose Gram matrices are asked for at once: each may have a hundred thousand entries."""
+
+_MOST_NODES_WITH_PAIRS = 40
+"""Beyond, the Gram matrix of the functions of all pairs would take hundreds of megabytes."""
+
+
+def bits(members: Iterable[int]) -> int:
+    return sum(1 << int(member) for member in members)
+
+
+def members(parents: int) -> list[int]:
+    found = []
+    while parents:
+        lowest = parents & -parents
+        found.append(lowest.bit_length() - 1)
+        parents ^= lowest
+    return found
+
+
+class _Known(NamedTuple):
+    """What was answered under one reference graph."""
+
+    neighbourhood: dict[Family, Float[np.ndarray, " node"]]
+    joint: dict[Family, float]
+
+
+class Comparison(NamedTuple):
+    """By how much scores differ, per row, and how sure that is."""
+
+    difference: Float[np.ndarray, " comparison"]
+    error: Float[np.ndarray, " comparison"]
+    """The standard error: over sites or over rows, whichever is larger."""
+
+
+class Scores(ABC):
+    """Scores of families, each asked for once.
+
+    `neighbourhood[family]` holds coarse scores: those of all families that differ from it by one parent, and in the
+    child's own place that of the family itself. `joint[family]` is the family's joint score.
+    """
+
+    def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
+        self.nodes = nodes
+        self._known: list[_Known] = [_Known({}, {})]
+        self._current = 0
+        self._reference: UInt8[np.ndarray, "node node"] = np.zeros((nodes, nodes), np.uint8)
+        self._ask = ask
+        self._sites = site_count
+        self._rows: float | None = None
+
+    @property
+    def neighbourhood(self) -> dict[Family, Float[np.ndarray, " node"]]:
+        return self._known[self._current].neighbourhood
+
+    @property
+    def joint(self) -> dict[Family, float]:
+        return self._known[self._current].joint
+
+    @property
+    def families(self) -> int:
+        """How many were scored, in all."""
+        return sum(len(each.neighbourhood) * self.nodes + len(each.joint) for each in self._known)
+
+    @property
+    def rows(self) -> float:
+        """Of all sites together."""
+        if self._rows is None:
+            self._rows = round(float(self._ask(sites.ROWS, {})["rows"]) * self._sites)
+        return self._rows
+
+    def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
+        missing = [family for family in dict.fromkeys(families) if family not in self.neighbourhood]
+        if missing:
+            self.neighbourhood.update(zip(missing, self._neighbourhoods(missing), strict=True))
+
+    def ask_joint(self, families: Iterable[Family]) -> None:
+        missing = [family for family in dict.fromkeys(families) if family not in self.joint]
+        if missing:
+            self.joint.update(self._joint(missing))
+
+    def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
+        """Estimate the noise, where it has equal variance, with this graph: what was scored does not hold any more."""
+        self._reference = graph.astype(np.uint8)
+        self._current += 1
+        if self._current == len(self._known):
+            self._known.append(_Known({}, {}))
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All that sites have answered: a search that begins again with it soon stands where it stood."""
+        arrays: dict[str, np.ndarray] = {}
+        for k, known in enumerate(self._known):
+            for kind, scores in known._asdict().items():
+                found = self._as_arrays(list(scores)) | {"scores": np.array(list(scores.values()))}
+                arrays |= prefixed(f"{k}/{kind}", found)
+        return {"references": len(self._known)}, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        self._known = []
+        for k in range(document["references"]):
+            neighbourhood, joint = (
+                dict(zip(_families(under(f"{k}/{kind}", arrays)), arrays[f"{k}/{kind}/scores"], strict=True))
+                for kind in _Known._fields
+            )
+            self._known.append(_Known(neighbourhood, {family: float(score) for family, score in joint.items()}))
+
+    def compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
+        """Sums and differences of joint scores, as `terms` say."""
+        difference, answer = self._comparisons(families, terms)
+        rows, share = self.rows, answer["site_rows"] / self.rows
+        # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
+        mean = answer["site_mean"]
+        between = (answer["site_second"] - 2 * mean * answer["site_first"]) / rows + mean**2 * share
+        over_sites = between * self._sites / max(self._sites - 1, 1)
+        over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
+        return Comparison(difference, np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0)))
+
+    @abstractmethod
+    def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
+
+    @abstractmethod
+    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]: ...
+
+    @abstractmethod
+    def _comparisons(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
+        """The differences, and the sums of what `sites.spread` returns, with `site_mean`: what sites differ around."""
+
+    def _as_arrays(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
+        return {
+            "children": np.array([child for child, _ in families], dtype=np.int64),
+            "parents": self._rows_of(parents for _, parents in families),
+        }
+
+    def _rows_of(self, sets: Iterable[int]) -> UInt8[np.ndarray, "family node"]:
+        width = (self.nodes + 7) // 8
+        packed = np.frombuffer(b"".join(each.to_bytes(width, "little") for each in sets), np.uint8)
+        return np.unpackbits(packed.reshape(-1, width), axis=1, count=self.nodes, bitorder="little")
+
+
+class OwnScores(Scores):
+    """Every site has its own mechanisms and scores them itself: sums of one number per family."""
+
+    def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
+        return self._ask(sites.NEIGHBOURHOODS, self._task(families))["scores"]
+
+    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
+        scores = self._ask(sites.SCORES, self._task(families))["scores"]
+        return zip(families, scores.tolist(), strict=True)
+
+    def _comparisons(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
+        answer = self._ask(sites.COMPARISONS, self._task(families) | {"terms": terms})
+        return answer["difference"], answer | {"site_mean": answer["difference"]}
+
+    def _task(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
+        return self._as_arrays(families) | {"reference": self._reference}
+
+
+class _Moments(NamedTuple):
+    """Of one set of parents, over all sites."""
+
+    mean: Float[np.ndarray, " feature"]
+    gram: Float[np.ndarray, "feature feature"]
+    cross: Float[np.ndarray, "feature node"]
+
+
+class CommonScores(Scores):
+    """Mechanisms are common to all sites: the server scores them from sums of Gram matrices."""
+
+    def __init__(self, nodes: int, ask: Ask, site_count: int, *, equal_noise: bool, workers: int) -> None:
+        super().__init__(nodes, ask, site_count)
+        self._equal_noise = equal_noise
+        self._workers = workers
+        self._frame: dict[str, np.ndarray] | None = None
+        self._gram: Float[np.ndarray, "feature feature"] | None = None
+        self._precisions: Float[np.ndarray, " node"] | None = None
+
+    def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
+        super().refer_to(graph)
+        families = [(child, bits(np.flatnonzero(graph[:, child]))) for child in range(self.nodes)]
+        variances = self._common_frame()["scale"] ** 2
+        noise = [
+            variances[family[0]] * _regression(moments, family[0], fit, self.rows)[1]
+            for family, fit, moments in self._fits(families)
+        ]
+        self._precisions = variances / np.mean(noise)
+
+    def _common_frame(self) -> dict[str, np.ndarray]:
+        """What every site standardises with: the mean and the deviation of all rows."""
+        if self._frame is None:
+            mean = self._ask(sites.MEANS, {})["mean"]
+            variance = self._ask(sites.VARIANCES, {"mean": mean})["variance"]
+            self._frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
+            if self._equal_noise:
+                self._precisions = variance / variance.min()
+        return self._frame
+
+    def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
+        frame = self._common_frame()
+        if self._gram is None:
+            pairs = np.array(self.nodes <= _MOST_NODES_WITH_PAIRS)
+            answer = self._ask(sites.GRAM, frame | {"pairs": pairs})
+            self._gram = centred_gram(answer["mean"], answer["second"], self.rows)
+        evidence = CoarseEvidence(self._gram, self.rows, self._precisions, self.nodes)
+        asked = self._as_arrays(families)
+        parts = np.array_split(np.arange(len(families)), min(self._workers, len(families)))
+
+        def score(part: np.ndarray) -> np.ndarray:
+            return evidence.neighbourhoods(asked["children"][part], asked["parents"][part].astype(bool))
+
+        with ThreadPoolExecutor(self._workers) as pool:
+            return np.concatenate(list(pool.map(score, parts)))
+
+    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
+        for family, fit, _ in self._fits(families):
+            yield family, fit.score
+
+    def _fits(self, families: Sequence[Family]) -> Iterator[tuple[Family, Fit, _Moments]]:
+        children: dict[int, list[int]] = {}
+        for child, parents in families:
+            children.setdefault(parents, []).append(child)
+
+        def fits(parents: int, moments: _Moments) -> list[tuple[Family, Fit, _Moments]]:
+            return [((child, parents), self._fit(child, parents, moments), moments) for child in children[parents]]
+
+        with ThreadPoolExecutor(self._workers) as pool:
+            for start in range(0, len(children), _SETS_PER_ROUND):
+                batch = list(children)[start : start + _SETS_PER_ROUND]
+                moments = self._moments(batch)
+                for found in list(pool.map(fits, batch, moments)):
+                    yield from found
+
+    def _moments(self, sets: Sequence[int]) -> list[_Moments]:
+        """Of sets of parents."""
+        answer = self._ask(sites.FAMILY_GRAMS, self._common_frame() | {"parents": self._rows_of(sets)})
+        return [
+            _Moments(
+                answer[f"mean/{k}"],
+                centred_gram(answer[f"mean/{k}"], answer[f"second/{k}"], self.rows),
+                self.rows * answer[f"cross/{k}"],  # the variables' own means are 0
+            )
+            for k in range(len(sets))
+        ]
+
+    def _fit(self, child: int, parents: int, moments: _Moments) -> Fit:
+        precision = None if self._precisions is None else float(self._precisions[child])
+        ends = layers(parents.bit_count(), int(self.rows))
+        return best_fit(moments.gram, moments.cross[:, child], self.rows, self.rows, ends, precision)
+
+    def _comparisons(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
+        fitted = {family: (fit, moments) for family, fit, moments in self._fits(families)}
+        fits = [fitted[family][0] for family in families]
+        means, weights = np.zeros((2, len(families), max(fit.size for fit in fits)))
+        variances = np.empty(len(families))
+        for k, (family, fit) in enumerate(zip(families, fits, strict=True)):
+            moments = fitted[family][1]
+            means[k, : fit.size] = moments.mean[: fit.size]
+            weights[k, : fit.size], variances[k] = _regression(moments, family[0], fit, self.rows)
+        answer = self._ask(
+            sites.COMPARISONS,
+            self._common_frame()
+            | self._as_arrays(families)
+            | {
+                "terms": terms,
+                "means": means,
+                "coefficients": weights,
+                "sizes": np.array([fit.size for fit in fits], dtype=np.int64),
+                "variances": variances,
+            },
+        )
+        return terms @ np.array([fit.score for fit in fits]), answer | {"site_mean": answer["row_first"]}
+
+
+def _regression(moments: _Moments, child: int, fit: Fit, rows: float) -> tuple[Float[np.ndarray, " feature"], float]:
+    """A fit's coefficients, and the mean square that they leave of the standardised child."""
+    gram, cross = moments.gram[: fit.size, : fit.size], moments.cross[: fit.size, child]
+    weights = coefficients(gram, cross, fit.ridge, fit.size)
+    return weights, float(1 - (2 * weights @ cross - weights @ gram @ weights) / rows)
+
+
+def _families(arrays: Arrays) -> list[Family]:
+    width = [1 << k for k in range(arrays["parents"].shape[1])]
+    sets = [sum(width[k] for k in np.flatnonzero(row)) for row in arrays["parents"]]
+    return list(zip(arrays["children"].tolist(), sets, strict=True))

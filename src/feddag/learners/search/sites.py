@@ -1,0 +1,227 @@
+"""A site's part in the search. It keeps nothing between tasks but what it computed from its own rows.
+
+This is all that ever touches a site's data, whichever engine carries the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from feddag.federation.protocol import Answer, Arrays, Task
+from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram, layers
+from feddag.silos import Silo
+
+ROWS = "search.rows"
+MEANS = "search.means"
+VARIANCES = "search.variances"
+GRAM = "search.gram"
+FAMILY_GRAMS = "search.family-grams"
+NEIGHBOURHOODS = "search.neighbourhoods"
+SCORES = "search.scores"
+COMPARISONS = "search.comparisons"
+
+
+class FamilySite:
+    """What both kinds of sites have in common. Satisfies `feddag.federation.Site`."""
+
+    tasks: ClassVar[dict[str, str]]
+    """The tasks it knows, and the methods that answer them."""
+
+    def __init__(self, silo: Silo) -> None:
+        self.name = silo.name
+        self._values = silo.values
+
+    def answer(self, task: Task) -> Answer:
+        if task.name == ROWS:
+            return Answer(1.0, {"rows": np.array(float(len(self._values)))})
+        if task.name not in self.tasks:
+            raise ValueError(f"site {self.name!r} knows the tasks {', '.join(self.tasks)} only, not {task.name!r}")
+        answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.tasks[task.name])
+        return Answer(float(len(self._values)), answer(task.arrays))
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        del state
+
+
+class OwnMechanisms(FamilySite):
+    """A site whose mechanisms are its own: what leaves it is one number for each family, inside a sum."""
+
+    tasks: ClassVar = {NEIGHBOURHOODS: "_neighbourhoods", SCORES: "_scores", COMPARISONS: "_comparisons"}
+
+    def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
+        super().__init__(silo)
+        self._equal_noise = equal_noise
+        self._variances = silo.values.var(axis=0)
+        self._precisions = lru_cache(maxsize=1)(self._precisions_given)
+        self._coarse = lru_cache(maxsize=1)(self._coarse_given)
+
+    @cached_property
+    def _features(self) -> Features:
+        return Features((self._values - self._values.mean(axis=0)) / self._values.std(axis=0))
+
+    @cached_property
+    def _gram(self) -> Float[np.ndarray, "feature feature"]:
+        return centred_gram(*means_of_products(self._features.coarse(pairs=False)), len(self._values))
+
+    def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        evidence = self._coarse(arrays["reference"].tobytes())
+        return {"scores": evidence.neighbourhoods(arrays["children"], arrays["parents"].astype(bool))}
+
+    def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        precisions = self._precisions(arrays["reference"].tobytes())
+        scores, _ = self._fits(arrays, precisions, residuals=False)
+        return {"scores": scores}
+
+    def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        precisions = self._precisions(arrays["reference"].tobytes())
+        scores, residuals = self._fits(arrays, precisions, residuals=True)
+        terms = arrays["terms"].astype(float)
+        likelihoods = row_log_likelihoods(residuals, residuals.var(axis=0))
+        rows = likelihoods @ terms.T
+        return {"difference": terms @ scores} | spread(terms @ scores, rows)
+
+    def _coarse_given(self, reference: bytes) -> CoarseEvidence:
+        return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
+
+    def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
+        """Each variable's variance over that of its noise, where the latter is the same for all variables.
+
+        At first the smallest variance of any variable stands for it: that of one without parents. Later it is the
+        mean of what the graph found so far, the reference, leaves unexplained.
+        """
+        if not self._equal_noise:
+            return None
+        nodes = len(self._variances)
+        graph = np.frombuffer(reference, dtype=np.uint8).reshape(-1, nodes).astype(bool)
+        if not graph.any():
+            return self._variances / self._variances.min()
+        families = {"children": np.arange(nodes), "parents": graph.T}
+        _, residuals = self._fits(families, self._variances / self._variances.min(), residuals=True)
+        return self._variances / (self._variances * (residuals**2).mean(axis=0)).mean()
+
+    def _fits(
+        self, families: Arrays, precisions: Float[np.ndarray, " node"] | None, *, residuals: bool
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+        """The joint evidence of families, and what their regressions leave unexplained (standardised)."""
+        count = len(self._values)
+        scores = np.empty(len(families["children"]))
+        left = np.empty((count if residuals else 0, len(scores)))
+        for parents, members in by_parents(families["parents"]):
+            features = self._features.joint(parents, count)
+            features -= features.mean(axis=0)
+            gram, ends = features.T @ features, layers(len(parents), count)
+            for family in members:
+                child = int(families["children"][family])
+                values = self._features.values[:, child]
+                cross = features.T @ values
+                precision = None if precisions is None else float(precisions[child])
+                fit = best_fit(gram, cross, float(values @ values), count, ends, precision)
+                scores[family] = fit.score
+                if residuals:
+                    left[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit.ridge, fit.size)
+        return scores, left
+
+
+class CommonMechanisms(FamilySite):
+    """A site whose mechanisms are those of all sites: what leaves it are means of products, inside a sum."""
+
+    tasks: ClassVar = {
+        MEANS: "_means",
+        VARIANCES: "_deviations",
+        GRAM: "_gram",
+        FAMILY_GRAMS: "_family_grams",
+        COMPARISONS: "_comparisons",
+    }
+
+    def __init__(self, silo: Silo) -> None:
+        super().__init__(silo)
+        self._features = lru_cache(maxsize=1)(self._features_given)
+
+    def _means(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        del arrays
+        return {"mean": self._values.mean(axis=0)}
+
+    def _deviations(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        return {"variance": ((self._values - arrays["mean"]) ** 2).mean(axis=0)}
+
+    def _gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        mean, second = means_of_products(self._common(arrays).coarse(pairs=bool(arrays["pairs"])))
+        return {"mean": mean, "second": second}
+
+    def _family_grams(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """For each set of parents, the means of its features' products with each other and with all variables."""
+        common, total = self._common(arrays), int(arrays["rows"])
+        answer = {}
+        for family, members in enumerate(arrays["parents"].astype(bool)):
+            features = common.joint(tuple(np.flatnonzero(members).tolist()), total)
+            answer[f"mean/{family}"] = features.mean(axis=0)
+            answer[f"second/{family}"] = features.T @ features / len(features)
+            answer[f"cross/{family}"] = features.T @ common.values / len(features)
+        return answer
+
+    def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Of regressions that the server has fitted to all sites' Gram matrices."""
+        common, total = self._common(arrays), int(arrays["rows"])
+        residuals = common.values[:, arrays["children"]].copy()
+        for parents, members in by_parents(arrays["parents"]):
+            features = common.joint(parents, total)
+            for family in members:
+                size = int(arrays["sizes"][family])
+                centred = features[:, :size] - arrays["means"][family, :size]
+                residuals[:, family] -= centred @ arrays["coefficients"][family, :size]
+        rows = row_log_likelihoods(residuals, arrays["variances"]) @ arrays["terms"].T.astype(float)
+        return spread(rows.mean(axis=0), rows)
+
+    def _common(self, arrays: Arrays) -> Features:
+        return self._features(arrays["origin"].tobytes(), arrays["scale"].tobytes())
+
+    def _features_given(self, origin: bytes, scale: bytes) -> Features:
+        return Features((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
+
+
+def means_of_products(
+    features: Float[np.ndarray, "row feature"],
+) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
+    return features.mean(axis=0), features.T @ features / len(features)
+
+
+def coefficients(
+    gram: Float[np.ndarray, "feature feature"], cross: Float[np.ndarray, " feature"], ridge: float, size: int
+) -> Float[np.ndarray, " used"]:
+    """Of the regression that `best_fit` found best."""
+    return np.linalg.solve(gram[:size, :size] + ridge * np.eye(size), cross[:size])
+
+
+def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):
+    """Each set of parents, with the families that have it: they share their features."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for family, members in enumerate(parents):
+        groups.setdefault(tuple(np.flatnonzero(members).tolist()), []).append(family)
+    return groups.items()
+
+
+def row_log_likelihoods(
+    residuals: Float[np.ndarray, "row family"], variances: Float[np.ndarray, " family"]
+) -> Float[np.ndarray, "row family"]:
+    """The negative log-likelihood of every row, per family. It never leaves a site: see `spread`."""
+    return 0.5 * (np.log(variances) + residuals**2 / variances)
+
+
+def spread(site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row comparison"]) -> dict[str, np.ndarray]:
+    """What a server needs of one site, in sums over sites, to know how sure a difference of scores is."""
+    count = len(rows)
+    return {
+        "row_first": rows.mean(axis=0),
+        "row_second": (rows**2).mean(axis=0),
+        "site_first": count * site,
+        "site_second": count * site**2,
+        "site_rows": np.array(float(count)),
+    }
