@@ -2,7 +2,7 @@
 
 | file                                           | there         | holds                               |
 |------------------------------------------------|---------------|-------------------------------------|
-| `run.json`                                     | always        | method, parameters, status, sites   |
+| `run.json`                                     | always        | method, regime, parameters, sites   |
 | `checkpoint*.npz`                              | while running | the state to resume from            |
 | `.lock`                                        | while running | nothing; its owner is at work       |
 | `graph.csv`, `graph.edges.csv`, `graph.dot`... | when finished | the learned graph, in every format  |
@@ -41,7 +41,7 @@ from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.files import atomic_write
 from feddag.graphs import CausalGraph, write_graph
 from feddag.learners.base import Learner
-from feddag.learners.registry import make_learner, method_of
+from feddag.learners.registry import make_learner, method_of, regime_of
 from feddag.learners.status import Progress
 from feddag.silos import Silo, as_silos
 
@@ -66,22 +66,26 @@ class Run:
         estimator: Learner,
         silos: Sequence[Silo],
         sources: Sequence[str | os.PathLike[str]],
+        method: str | None = None,
     ) -> Run:
         """Claim a new or empty folder for what `estimator` will learn from the tables in `sources`.
 
-        Whatever is wrong with the input is found before the folder is touched.
+        `method` is the name that it was made by, where several stand for the same. Whatever is wrong with the input is
+        found before the folder is touched.
         """
         folder = Path(folder)
         silos = estimator.check(silos)
         _check_that_names_can_be_written(silos[0].columns)
         check_that_folder_is_free(folder)
+        learner, regime = regime_of(estimator)
         record = {
             "feddag": version("feddag"),
             "status": "running",
             "started": _now(),
             "finished": None,
-            "method": method_of(estimator).name,
-            "parameters": estimator.get_params(),
+            "method": method or method_of(estimator).name,
+            "regime": regime,
+            "parameters": learner.get_params(),
             "columns": silos[0].columns,
             "sites": [
                 {
@@ -116,7 +120,7 @@ class Run:
 
     def estimator(self) -> Learner:
         """The run's estimator, before it has learned anything."""
-        return make_learner(self.record["method"], **self.record["parameters"])
+        return make_learner(self.record["method"], self.record["regime"], **self.record["parameters"])
 
     def silos(self) -> tuple[Silo, ...]:
         """The sites' tables, read again, if they are still those that the run was started with."""

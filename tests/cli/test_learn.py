@@ -160,6 +160,31 @@ def test_an_unknown_method_is_answered_with_the_likely_one(feddag, sites, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("method", "regime"), [("mcsl", "voting"), ("feddag", "all"), ("notears", "separate")])
+def test_a_method_is_learned_resumed_and_loaded_in_a_regime(feddag, sites, quick, method, regime, tmp_path):
+    folder, chosen = tmp_path / "run", ("--method", method, "--regime", regime)
+    options = () if method == "notears" else quick
+    result = feddag("learn", *sites, *chosen, "--out", folder, *options)
+
+    assert result.exit_code == 0, result.stderr
+    assert ("Each site learned alone" in result.stdout) == (regime != "all")
+    record = json.loads((folder / "run.json").read_text())
+    assert (record["method"], record["regime"]) == (method, regime)
+    assert package.load(folder).regime == regime
+    assert "finished already" in feddag("learn", "--resume", folder, *chosen).stdout
+    refused = feddag("learn", "--resume", folder, "--regime", "federated")
+    assert f"The run has regime={regime!r}, and --resume keeps it. Got 'federated' instead" in refused.stderr
+
+
+def test_a_regime_that_a_method_has_not_is_refused(feddag, sites, tmp_path):
+    result = feddag("learn", *sites, "--method", "ges", "--regime", "federated", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: The method 'ges' runs in the regime 'all', 'separate', 'voting'. Got 'federated' instead.\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture
 def with_toy(toy):
     """The command as it is with a second method."""
@@ -208,9 +233,11 @@ def test_a_choice_that_methods_do_not_share_is_left_to_them(feddag, sites, tmp_p
 @pytest.mark.usefixtures("with_toy")
 def test_help_tells_which_methods_take_an_option(feddag):
     text = feddag("learn", "--help").stdout
-    several, own = text.index("Parameters of every method"), text.index("Parameters of feddag")
-    assert text.rindex("Parameters of") in (several, own)
-    assert own < text.index("--hidden-units") < several or several < own < text.index("--hidden-units")
+    several, own = text.index("Parameters of several methods"), text.index("Parameters of feddag, mcsl")
+    tests, end = text.index("Parameters of pc"), len(text)
+    starts = sorted([several, own, tests, end])
+    for option, panel in (("--threshold", several), ("--hidden-units", own), ("--alpha ", tests)):
+        assert panel < text.index(option) < starts[starts.index(panel) + 1]
 
 
 def test_resume_refuses_data_that_has_changed(feddag, finished, data, tmp_path):

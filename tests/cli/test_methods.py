@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
 
 from feddag.learners.registry import METHODS
@@ -11,6 +12,7 @@ def test_every_method_is_listed_with_what_leaves_a_site(feddag):
     for method in METHODS.values():
         for text in (method.name, method.summary, method.assumptions, method.leaves_site, method.reference):
             assert text in shown
+        assert re.search(rf"regimes +{', '.join(method.regimes)} *\n", shown)
 
 
 def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):
@@ -22,4 +24,5 @@ def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):
 
 
 def test_programs_get_the_whole_table(feddag):
-    assert json.loads(feddag("methods", "--json").stdout) == [asdict(method) for method in METHODS.values()]
+    table = [{**asdict(method), "regimes": list(method.regimes)} for method in METHODS.values()]
+    assert json.loads(feddag("methods", "--json").stdout) == table

@@ -10,19 +10,31 @@ import pytest
 
 from feddag import FedDAG, FeddagError, make_learner, methods
 from feddag.learners import Learner
-from feddag.learners.registry import METHODS, Method, method_of
+from feddag.learners.registry import METHODS, REGIMES, Method, method_of, regime_of
 
 
 @pytest.mark.parametrize("name", METHODS)
 class TestEveryMethod:
     def test_is_a_learner_where_the_table_says_it_is(self, name):
         made = make_learner(name)
+        learner, regime = regime_of(made)
         assert isinstance(made, Learner)
-        assert f"{type(made).__module__}:{type(made).__qualname__}" == METHODS[name].estimator
+        assert f"{type(learner).__module__}:{type(learner).__qualname__}" == METHODS[name].estimator
+        assert regime == METHODS[name].regimes[0]
         assert method_of(made).name == name
 
+    def test_runs_in_its_regimes_and_no_other(self, name):
+        for regime in REGIMES:
+            if regime in METHODS[name].regimes:
+                assert regime_of(make_learner(name, regime))[1] == regime
+            else:
+                known = ", ".join(map(repr, METHODS[name].regimes))
+                with pytest.raises(FeddagError) as caught:
+                    make_learner(name, regime)
+                assert str(caught.value) == f"The method {name!r} runs in the regime {known}. Got {regime!r} instead."
+
     def test_has_a_constraint_for_every_parameter(self, name):
-        parameters = make_learner(name).get_params()
+        parameters = regime_of(make_learner(name))[0].get_params()
         constraints = METHODS[name].learner().constraints
         assert constraints.keys() == parameters.keys()
         assert all(constraints[each].accepts(value) for each, value in parameters.items())
@@ -52,6 +64,13 @@ def test_a_name_can_stand_for_parameters(monkeypatch):
     assert separate.parameters()["sharing"].default == "none"
     assert method_of(FedDAG(sharing="none")).name == "separate"
     assert method_of(FedDAG()).name == "feddag"
+
+
+def test_a_regime_decides_between_methods_that_share_a_learner():
+    assert method_of(FedDAG()).name == "feddag"
+    assert method_of(make_learner("feddag", "all")).name == "mcsl"
+    with pytest.raises(FeddagError, match="PC is no registered method for the regime 'federated'"):
+        method_of(METHODS["pc"].learner()())
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

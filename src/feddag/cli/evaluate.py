@@ -24,7 +24,7 @@ def evaluate(
     ] = "text",
 ) -> None:
     """Tells SHD, TPR and FDR by the rules of the paper, and each edge's fate. Where sites learned alone
-    (--sharing none), also the mean over the sites' own graphs.
+    (--sharing none, --regime separate or voting), also the mean over the sites' own graphs.
 
     Example: feddag evaluate run --truth data/truth.csv
     """

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from feddag.cli.fitting import watched_run
-from feddag.cli.options import Option, number, with_options
+from feddag.cli.options import Option, Takers, number, with_options
 from feddag.cli.tables import edge_table, edges_of, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
-from feddag.learners.registry import METHODS, find_method, make_learner
+from feddag.learners.registry import METHODS, Regime, find_method, make_learner
 from feddag.runs import Run, load
 
 DEFAULT_METHOD = "feddag"
@@ -40,16 +40,25 @@ OPTIONS = {
     "threshold": Option("Edges score above this; 0.5 for mlp and 0.3 for linear unless given."),
     "seed": Option("Equal data, options and seed give an equal graph."),
     "workers": Option("Threads that sites are spread over; one per core unless given."),
+    "alpha": Option("The level of the tests."),
+    "sort_by": Option("What the variables are sorted by."),
+    "edges_per_node": Option("How many edges to expect, divided by the number of variables."),
 }
 
 
+def _takers() -> Takers:
+    """The methods by name; those that share a learner and its defaults stand together."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for name, method in METHODS.items():
+        together.setdefault((method.estimator, repr(method.defaults)), []).append(name)
+    return {", ".join(names): METHODS[names[0]].parameters() for names in together.values()}
+
+
 def _panel(takers: Sequence[str]) -> str:
-    if len(takers) == 1:
-        return f"Parameters of {takers[0]}"
-    return f"Parameters of {'every method' if len(takers) == len(METHODS) else 'several methods'}"
+    return f"Parameters of {takers[0] if len(takers) == 1 else 'several methods'}"
 
 
-@with_options({name: method.parameters() for name, method in METHODS.items()}, OPTIONS, _panel)
+@with_options(_takers(), OPTIONS, _panel)
 def learn(
     silos: Annotated[
         list[Path] | None,
@@ -59,6 +68,14 @@ def learn(
     method: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="How to learn; see feddag methods.", show_default=DEFAULT_METHOD),
+    ] = None,
+    regime: Annotated[
+        Regime | None,
+        typer.Option(
+            help="Let sites learn together or, for comparison: pool all rows (which moves them: for research), let "
+            "each site learn alone, or let the sites' graphs vote. The method's own unless given.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -81,26 +98,26 @@ def learn(
     if resume is not None:
         if silos or out:
             raise FeddagError("--resume takes the sites and the folder from the run. Leave out SILO and --out.")
-        _resume(resume, method, given, quiet=quiet)
+        chosen = {"method": method, "regime": regime}
+        _resume(resume, {name: value for name, value in chosen.items() if value is not None}, given, quiet=quiet)
     elif silos and out:
-        _start(silos, out, make_learner(method or DEFAULT_METHOD, **given), quiet=quiet)
+        method = method or DEFAULT_METHOD
+        _start(silos, out, method, make_learner(method, regime, **given), quiet=quiet)
     else:
         raise FeddagError("Give each site's file and --out RUN, or --resume RUN. See: feddag learn --help")
 
 
-def _start(silos: list[Path], out: Path, estimator: Learner, *, quiet: bool) -> None:
+def _start(silos: list[Path], out: Path, method: str, estimator: Learner, *, quiet: bool) -> None:
     tables = estimator.check(silos)
-    run = Run.start(out, estimator, tables, silos)
+    run = Run.start(out, estimator, tables, silos, method)
     _show(watched_run(run, tables, quiet=quiet), out)
 
 
-def _resume(folder: Path, method: str | None, given: dict[str, Any], *, quiet: bool) -> None:
+def _resume(folder: Path, chosen: dict[str, str], given: dict[str, Any], *, quiet: bool) -> None:
     run = Run.open(folder)
-    kept = {"method": run.record["method"], **run.record["parameters"]}
+    kept = {"method": run.record["method"], "regime": run.record["regime"], **run.record["parameters"]}
     find_method(kept["method"]).check_names(given)
-    if method is not None:
-        given = {"method": method, **given}
-    for name, value in given.items():
+    for name, value in {**chosen, **given}.items():
         if (type(value), value) != (type(kept[name]), kept[name]):  # one site is not the share of all
             raise FeddagError(
                 f"The run has {name}={kept[name]!r}, and --resume keeps it. Got {value!r} instead: "
@@ -120,7 +137,7 @@ def _show(learned: Learner, folder: Path) -> None:
     edges, variables, sites = len(edges_of(graph)), len(graph.names), len(learned.sites_)
     console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
     if learned.learned_alone:
-        console.print("(Each site learned alone; these are the edges of their mean scores.)")
+        console.print("(Each site learned alone; scores are means over the sites.)")
     console.print(edge_table(graph))
     console.print(f"Written into {folder}:", markup=False, soft_wrap=True)
     console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")

@@ -17,6 +17,8 @@ def methods(
 ) -> None:
     """Choose one with: feddag learn --method NAME
 
+    The first of its regimes is its own; choose another with: feddag learn --method NAME --regime REGIME
+
     Example: feddag methods
     """
     if as_json:
@@ -30,6 +32,7 @@ def methods(
         rows = {
             "assumes": method.assumptions,
             "leaves a site": method.leaves_site,
+            "regimes": ", ".join(method.regimes),
             "stands for": ", ".join(f"{name}={value!r}" for name, value in method.defaults.items()),
             "reference": method.reference,
             "needs": method.extra and f"pip install 'feddag[{method.extra}]'",

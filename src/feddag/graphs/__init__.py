@@ -6,10 +6,11 @@ Everywhere, `adjacency[i, j] = 1` is the edge i -> j, and an undirected edge i -
 from __future__ import annotations
 
 from feddag.graphs.causal_graph import CausalGraph
-from feddag.graphs.dag import is_dag, threshold_to_dag, to_cpdag
+from feddag.graphs.dag import apply_meek_rules, is_dag, threshold_to_dag, to_cpdag
 from feddag.graphs.export import GraphFormat, read_graph, write_graph
 from feddag.graphs.matrices import Adjacency, Scores
 from feddag.graphs.metrics import GraphMetrics, compare, shd
+from feddag.graphs.votes import ballot, majority, support
 
 __all__ = [
     "Adjacency",
@@ -17,10 +18,14 @@ __all__ = [
     "GraphFormat",
     "GraphMetrics",
     "Scores",
+    "apply_meek_rules",
+    "ballot",
     "compare",
     "is_dag",
+    "majority",
     "read_graph",
     "shd",
+    "support",
     "threshold_to_dag",
     "to_cpdag",
     "write_graph",

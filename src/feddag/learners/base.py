@@ -85,8 +85,10 @@ class Learner(BaseEstimator, ABC):
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
         """
         del y
-        silos = self.check(silos)
-        watch = Watch(progress, checkpoint)
+        return self._fit_watched(self.check(silos), Watch(progress, checkpoint))
+
+    def _fit_watched(self, silos: tuple[Silo, ...], watch: Watch) -> Self:
+        """Learn from checked tables."""
         self._fit(silos, watch)
         self.adjacency_ = self.graph_.adjacency
         self.sites_ = tuple(silo.name for silo in silos)
@@ -137,6 +139,10 @@ class Learner(BaseEstimator, ABC):
     def _name_features(self, columns: Sequence[str]) -> None:
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
+
+    def _threshold(self) -> float | None:
+        """The score above which an edge stands; None where the scores alone do not decide."""
+        return None
 
     def _workers(self) -> int:
         return self.workers or joblib.cpu_count()

@@ -291,11 +291,15 @@ class FedDAG(Learner):
         """Every site is a federation of its own; several of them run at a time."""
         with ThreadPoolExecutor(self._workers()) as pool:
             return list(
-                pool.map(lambda position: self._learn([silos[position]], 1, watch, position), range(len(silos)))
+                pool.map(
+                    lambda k, silo: self._learn([silo], 1, watch.part(k + 1, silo.name), first=k),
+                    range(len(silos)),
+                    silos,
+                )
             )
 
-    def _learn(self, silos: Sequence[Silo], workers: int, watch: Watch, alone: int | None = None) -> _Learned:
-        """Learn in one federation; `alone` is the position of the site that is one by itself."""
+    def _learn(self, silos: Sequence[Silo], workers: int, watch: Watch, first: int = 0) -> _Learned:
+        """Learn in one federation; `first` is its first site's position among all sites."""
         plan = self._plan(len(silos[0].columns), len(silos))
         sites = [
             LocalSolver(
@@ -306,7 +310,7 @@ class FedDAG(Learner):
                 weighting=self.weighting,
                 seed=self.seed,
             )
-            for position, silo in enumerate(silos, start=alone or 0)
+            for position, silo in enumerate(silos, start=first)
         ]
 
         def view() -> SiteView:
@@ -321,11 +325,9 @@ class FedDAG(Learner):
 
         with InProcess(sites, min(workers, len(sites))) as federation:
             coordinator = Coordinator(federation, plan, view)
-            part = None if alone is None else alone + 1
-            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation, part=part)
+            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation)
             time_left = TimeLeft(self.h_tol, self.rho_max)
-            site = None if alone is None else silos[0].name
-            coordinator.run(lambda record: keeper.after_round(_status(site, record, time_left.after(record))))
+            coordinator.run(lambda record: keeper.after_round(_status(record, time_left.after(record))))
             keeper.save()
         params = jax.tree.map(np.asarray, coordinator.params)
         return _Learned(
@@ -337,7 +339,7 @@ class FedDAG(Learner):
         )
 
 
-def _status(site: str | None, record: Round, seconds_left: float | None) -> Status:
+def _status(record: Round, seconds_left: float | None) -> Status:
     figures = {
         "sub-problem": f"{record.sub_problem}",
         "step": f"{record.step}",
@@ -345,7 +347,7 @@ def _status(site: str | None, record: Round, seconds_left: float | None) -> Stat
         "h": f"{record.h:.1e}",
         "edges": f"{record.edges}",
     }
-    return Status(site, figures, record.seconds, seconds_left)
+    return Status(None, figures, record.seconds, seconds_left)
 
 
 @dataclass(frozen=True)

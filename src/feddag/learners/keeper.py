@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +26,7 @@ class Stateful(Protocol):
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 
-    def restore(self, document: dict[str, Any], arrays: Arrays) -> None: ...
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> object: ...
 
 
 class Watch:
@@ -45,17 +47,18 @@ class Watch:
         """Count what the fit had taken when its state was saved."""
         self._earlier.append(seconds)
 
-    def keeper(
-        self, fingerprint: str, coordinator: Stateful, federation: Stateful, *, part: int | None = None
-    ) -> Keeper:
-        """Restore coordinator and federation if there is a checkpoint, and keep them from now on.
+    def part(self, number: int, site: str) -> Watch:
+        """The same fit as a site that learns alone sees it: the clock of the whole, a name and a file of its own."""
+        part, progress = copy.copy(self), self.progress
+        if progress is not None:
+            part.progress = lambda status: progress(replace(status, site=site))
+        if self.checkpoint is not None:
+            part.checkpoint = self.checkpoint.with_stem(f"{self.checkpoint.stem}-{number}")
+        return part
 
-        `part` numbers the federations of a fit that has several: each has a file of its own.
-        """
-        path = self.checkpoint
-        if path is not None and part is not None:
-            path = path.with_stem(f"{path.stem}-{part}")
-        keeper = Keeper(self, path, fingerprint, coordinator, federation)
+    def keeper(self, fingerprint: str, coordinator: Stateful, federation: Stateful | None = None) -> Keeper:
+        """Restore coordinator and federation if there is a checkpoint, and keep them from now on."""
+        keeper = Keeper(self, fingerprint, coordinator, federation)
         keeper.restore()
         return keeper
 
@@ -66,14 +69,11 @@ class Keeper:
     Without a path it saves nothing.
     """
 
-    def __init__(
-        self, watch: Watch, path: Path | None, fingerprint: str, coordinator: Stateful, federation: Stateful
-    ) -> None:
+    def __init__(self, watch: Watch, fingerprint: str, coordinator: Stateful, federation: Stateful | None) -> None:
         self._watch = watch
-        self._path = path
+        self._path = watch.checkpoint
         self._fingerprint = fingerprint
-        self._coordinator = coordinator
-        self._federation = federation
+        self._kept = {"coordinator": coordinator} | ({} if federation is None else {"federation": federation})
         self._saved = time.monotonic()
 
     def restore(self) -> None:
@@ -86,8 +86,8 @@ class Keeper:
                 f"{self._path} belongs to a run with other data or parameters. "
                 "Resume with those, or start a new run elsewhere."
             )
-        self._coordinator.restore(document["coordinator"], under("coordinator", arrays))
-        self._federation.restore(document["federation"], under("federation", arrays))
+        for name, each in self._kept.items():
+            each.restore(document[name], under(name, arrays))
         self._watch.taken_up_after(document["seconds"])
 
     def after_round(self, status: Status) -> None:
@@ -105,16 +105,10 @@ class Keeper:
     def save(self) -> None:
         if self._path is None:
             return
-        coordinator, coordinator_arrays = self._coordinator.snapshot()
-        federation, federation_arrays = self._federation.snapshot()
-        save_checkpoint(
-            self._path,
-            {
-                "fingerprint": self._fingerprint,
-                "seconds": self._watch.seconds,
-                "coordinator": coordinator,
-                "federation": federation,
-            },
-            prefixed("coordinator", coordinator_arrays) | prefixed("federation", federation_arrays),
-        )
+        document: dict[str, Any] = {"fingerprint": self._fingerprint, "seconds": self._watch.seconds}
+        arrays: dict[str, np.ndarray] = {}
+        for name, each in self._kept.items():
+            document[name], its = each.snapshot()
+            arrays |= prefixed(name, its)
+        save_checkpoint(self._path, document, arrays)
         self._saved = time.monotonic()

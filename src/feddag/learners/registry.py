@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from feddag.errors import FeddagError
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from feddag.learners.base import Learner
+
+Regime = Literal["federated", "all", "separate", "voting"]
+"""Sites learn together; or, for comparison, on pooled rows, each alone, or by a vote (`feddag.learners.regimes`)."""
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+_NOT_FEDERATED: tuple[Regime, ...] = ("all", "separate", "voting")
+_OF_EACH_REGIME = "As 'all' every row (research only), as 'separate' nothing, as 'voting' the site's graph."
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Method:
     """Parameters that differ from the learner's own defaults."""
     extra: str | None = None
     """The optional dependencies that it needs: `feddag[extra]`."""
+    regimes: tuple[Regime, ...] = REGIMES
+    """Those that it can run in, its own first."""
 
     def learner(self) -> type[Learner]:
         module, name = self.estimator.split(":")
@@ -55,6 +63,12 @@ class Method:
             if name not in known:
                 raise FeddagError(f"The method {self.name!r} does not take {name!r}. It takes {', '.join(known)}.")
 
+    def check_regime(self, regime: str) -> None:
+        """Refuse a regime that the method cannot run in."""
+        if regime not in self.regimes:
+            known = ", ".join(map(repr, self.regimes))
+            raise FeddagError(f"The method {self.name!r} runs in the regime {known}. Got {regime!r} instead.")
+
 
 METHODS = {
     method.name: method
@@ -66,6 +80,79 @@ METHODS = {
             assumptions="One DAG for all sites, no hidden common causes, additive noise of equal variance.",
             leaves_site="Per round: the graph's parameters, with sharing='all' the mechanisms' too; summed over sites.",
             reference="Gao et al., FedDAG: Federated DAG Structure Learning, TMLR 2023.",
+        ),
+        Method(
+            name="mcsl",
+            estimator="feddag.learners.feddag:FedDAG",
+            summary="FedDAG's masked neural networks on one table.",
+            assumptions="No hidden common causes, additive noise of equal variance.",
+            leaves_site=_OF_EACH_REGIME,
+            reference="Ng et al., Masked Gradient-Based Causal Structure Learning, SDM 2022.",
+            regimes=_NOT_FEDERATED,
+        ),
+        Method(
+            name="notears",
+            estimator="feddag.learners.notears:NOTEARS",
+            summary="Linear equations under a smooth constraint that they be acyclic, from summed covariances.",
+            assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
+            leaves_site="Once: rows, means and covariances, summed over sites.",
+            reference="Zheng et al., DAGs with NO TEARS, NeurIPS 2018.",
+        ),
+        Method(
+            name="pc",
+            estimator="feddag.learners.pc:PC",
+            summary="Edges that no test of partial correlation explains away; an equivalence class.",
+            assumptions="No hidden common causes, faithfulness, nearly linear relations.",
+            leaves_site=_OF_EACH_REGIME,
+            reference="Spirtes, Glymour and Scheines, Causation, Prediction, and Search, 2001.",
+            extra="baselines",
+            regimes=_NOT_FEDERATED,
+        ),
+        Method(
+            name="ges",
+            estimator="feddag.learners.ges:GES",
+            summary="Greedy search for the equivalence class with the best BIC.",
+            assumptions="Linear mechanisms, Gaussian noise, no hidden common causes.",
+            leaves_site=_OF_EACH_REGIME,
+            reference="Chickering, Optimal Structure Identification with Greedy Search, JMLR 2002.",
+            extra="baselines",
+            regimes=_NOT_FEDERATED,
+        ),
+        Method(
+            name="var-sortnregress",
+            estimator="feddag.learners.sortnregress:SortnRegress",
+            summary="A sanity check: the variables sorted by variance, each regressed on those before it.",
+            assumptions="That variance grows along the causal order, as in many simulations.",
+            leaves_site="Once: rows, means and covariances, summed over sites.",
+            reference="Reisach et al., Beware of the Simulated DAG!, NeurIPS 2021.",
+            defaults={"sort_by": "variance"},
+        ),
+        Method(
+            name="r2-sortnregress",
+            estimator="feddag.learners.sortnregress:SortnRegress",
+            summary="A sanity check: the variables sorted by how well all others explain them, then as above.",
+            assumptions="That R² grows along the causal order, as in many simulations.",
+            leaves_site="Once: rows, means and covariances, summed over sites.",
+            reference="Reisach et al., A Scale-Invariant Sorting Criterion to Find a Causal Order, NeurIPS 2023.",
+            defaults={"sort_by": "r2"},
+        ),
+        Method(
+            name="random",
+            estimator="feddag.learners.data_free:Random",
+            summary="A sanity check: a random graph.",
+            assumptions="Nothing.",
+            leaves_site="Nothing.",
+            reference="None.",
+            regimes=("federated",),
+        ),
+        Method(
+            name="empty",
+            estimator="feddag.learners.data_free:Empty",
+            summary="A sanity check: no edges.",
+            assumptions="Nothing.",
+            leaves_site="Nothing.",
+            reference="None.",
+            regimes=("federated",),
         ),
     )
 }
@@ -79,23 +166,47 @@ def find_method(name: str) -> Method:
     raise FeddagError(f"method must be one of {', '.join(METHODS)}. Got {name!r} instead.{suggestion}")
 
 
-def make_learner(name: str, **parameters: Any) -> Learner:
-    """The learner that a method's name stands for, with these parameters."""
+def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> Learner:
+    """The learner that a method's name stands for, with these parameters, in a regime: its own where that is None.
+
+    The regime `"all"` pools the rows of all sites: it is for research.
+    """
     method = find_method(name)
     method.check_names(parameters)
-    return method.learner()(**{**method.defaults, **parameters})
+    regime = regime or method.regimes[0]
+    method.check_regime(regime)
+    learner = method.learner()(**{**method.defaults, **parameters})
+    if regime == "federated":
+        return learner
+    from feddag.learners.regimes import InRegime  # noqa: PLC0415 - as late as the learner itself
+
+    return InRegime(learner, regime)
+
+
+def regime_of(learner: Learner) -> tuple[Learner, Regime]:
+    """The learner itself, and the regime it is in."""
+    from feddag.learners.regimes import InRegime  # noqa: PLC0415 - the table must be readable without it
+
+    return (learner.learner, learner.regime) if isinstance(learner, InRegime) else (learner, "federated")
 
 
 def method_of(learner: Learner) -> Method:
-    """The method that a learner follows; of several the one whose defaults it has, and most of them."""
+    """The method that a learner follows, in its regime.
+
+    Of several the one whose defaults it has, and most of them; then the one whose own regime it is in.
+    """
+    learner, regime = regime_of(learner)
     kind, parameters = type(learner), learner.get_params()
     home = f"{kind.__module__}:{kind.__qualname__}"
-    candidates = [method for method in METHODS.values() if method.estimator == home]
+    candidates = [method for method in METHODS.values() if method.estimator == home and regime in method.regimes]
     if not candidates:
-        raise FeddagError(f"{kind.__name__} is no registered method. Use one of {', '.join(METHODS)}.")
+        raise FeddagError(
+            f"{kind.__name__} is no registered method for the regime {regime!r}. Use one of {', '.join(METHODS)}."
+        )
 
-    def agreement(method: Method) -> tuple[bool, int]:
-        return all(parameters[name] == value for name, value in method.defaults.items()), len(method.defaults)
+    def agreement(method: Method) -> tuple[bool, int, bool]:
+        agrees = all(parameters[name] == value for name, value in method.defaults.items())
+        return agrees, len(method.defaults), regime == method.regimes[0]
 
     return max(candidates, key=agreement)
 

@@ -1,0 +1,40 @@
+"""One graph by a majority of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from feddag.graphs.causal_graph import CausalGraph
+from feddag.graphs.dag import threshold_to_dag
+from feddag.graphs.matrices import Adjacency, Scores
+
+
+def ballot(adjacency: Adjacency) -> tuple[Scores, Scores]:
+    """A graph's directed edges, and its undirected ones (both entries 1): what is counted in a vote."""
+    undirected = adjacency & adjacency.T
+    return (adjacency - undirected).astype(np.float64), undirected.astype(np.float64)
+
+
+def support(directed: Scores, undirected: Scores) -> Scores:
+    """How much speaks for each direction: an undirected edge counts half for each of its two."""
+    return directed + undirected / 2
+
+
+def majority(directed: Scores, undirected: Scores, voters: int, names: Sequence[str]) -> CausalGraph:
+    """The graph that the sums of the voters' ballots elect; its scores are the shares of votes.
+
+    A pair is joined if more than half of the voters join it, and takes the direction that has more support. A tie
+    stays undirected if some voter left the pair undirected; otherwise it counts as a cycle of two. Of every directed
+    cycle the edge with the least support is cut (`threshold_to_dag`), among equals the first by the names of its source
+    and target: so the order of the variables does not matter.
+    """
+    order = sorted(range(len(names)), key=lambda k: names[k])
+    directed, undirected = directed[np.ix_(order, order)], undirected[np.ix_(order, order)]
+    votes = support(directed, undirected)
+    joined = 2 * (votes + votes.T) > voters
+    leading = joined & (votes >= votes.T)
+    open_ = leading & leading.T & (undirected > 0)
+    elected = threshold_to_dag(np.where(leading & ~open_, votes, 0), 0) | open_
+    return CausalGraph(elected, [names[k] for k in order], votes / voters).reordered(names)

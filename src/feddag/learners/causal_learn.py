@@ -1,0 +1,54 @@
+"""What methods from the package causal-learn have in common: where they come from, and how their graphs are read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.graphs import Adjacency, CausalGraph, ballot, support
+from feddag.learners.one_step import OneTable
+from feddag.silos import Silo
+
+
+class FromCausalLearn(OneTable):
+    """A learner that writes `_endpoints`, and finds causal-learn's functions by `imported`.
+
+    Scores are 1 for a directed edge, and 1/2 for each direction of an undirected one.
+    """
+
+    @abstractmethod
+    def _endpoints(self, values: np.ndarray) -> np.ndarray:
+        """causal-learn's matrix of a graph."""
+
+    def _learn_table(self, table: Silo) -> CausalGraph:
+        adjacency = adjacency_of(self._endpoints(table.values))
+        return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        imported("causallearn")
+        return super().check(silos)
+
+
+def imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise FeddagError(
+            f"This method needs causal-learn ({error.name} is not installed). "
+            "Install it with: pip install 'feddag[baselines]'"
+        ) from None
+
+
+def adjacency_of(endpoints: np.ndarray) -> Adjacency:
+    """From causal-learn's matrix, where [i, j] is the mark at i of the edge between i and j: −1 a tail, 1 an arrow.
+
+    An edge with two tails is undirected, and so is one with two arrows, by which PC says that its tests contradict each
+    other: our graphs have no third kind, and it leaves the direction as open.
+    """
+    joined = endpoints != 0
+    towards = endpoints.T == 1  # [i, j]: an arrow at j
+    return (joined & (towards | (towards == towards.T))).astype(np.int8)

@@ -1,0 +1,72 @@
+"""The base of learners that need the variables' means and covariances only: two rounds of sums, whatever the rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from feddag.federation import Answer, Federation, InProcess, Ledger, Task
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph
+from feddag.learners.one_step import Note, OneStep
+from feddag.silos import Silo
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of all rows of all sites."""
+
+    rows: int
+    columns: tuple[str, ...]
+    covariance: Float[np.ndarray, "node node"]
+    """Divided by the number of rows."""
+
+
+class FromMoments(OneStep):
+    """A learner that writes `_learn_moments`. It learns from many sites exactly what it would from their pooled rows.
+
+    What leaves a site: its number of rows, the sum of each variable, and the sum of each product of two, taken about
+    the common mean; all summed over sites.
+    """
+
+    @abstractmethod
+    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+        """The graph with its scores."""
+
+    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
+        with InProcess([_Summands(silo.name, silo.values) for silo in silos], self._workers()) as federation:
+            moments = summed_moments(federation, silos[0].columns)
+        return self._learn_moments(moments, note), federation.ledger
+
+
+def summed_moments(federation: Federation, columns: tuple[str, ...]) -> Moments:
+    """The moments of all rows. The mean comes first, since products about it lose no digits."""
+    sites = len(federation.sites)
+    everyone = tuple(range(sites))
+    first = federation.aggregate(Task("moments.sums", 1, {}, {}, everyone))
+    mean = first["sum"] / first["rows"]
+    second = federation.aggregate(Task("moments.products", 2, {}, {"mean": mean}, everyone))
+    return Moments(round(float(first["rows"]) * sites), columns, second["products"] / first["rows"])
+
+
+@dataclass
+class _Summands:
+    """A site's side."""
+
+    name: str
+    values: Float[np.ndarray, "row node"]
+
+    def answer(self, task: Task) -> Answer:
+        if "mean" not in task.arrays:
+            return Answer(1.0, {"rows": np.array(float(len(self.values))), "sum": self.values.sum(axis=0)})
+        centred = self.values - task.arrays["mean"]
+        return Answer(1.0, {"products": centred.T @ centred})
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        pass

@@ -1,0 +1,163 @@
+"""The ways to compare methods in: any learner on pooled rows, at every site alone, or by a vote of the sites.
+
+| regime       | what it does                                            | what leaves a site       |
+|--------------|---------------------------------------------------------|--------------------------|
+| `"all"`      | learns from all rows in one table                       | every row: research only |
+| `"separate"` | every site learns alone; figures are averaged           | nothing                  |
+| `"voting"`   | every site learns alone; the majority decides each edge | its graph, summed        |
+
+Voting is that of Na and Yang, "Distributed Bayesian network structure learning", ISIE 2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from sklearn.base import clone
+
+from feddag import parameters as must_be
+from feddag.federation import Answer, InProcess, Ledger, Task
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph, ballot, majority, threshold_to_dag
+from feddag.learners.base import Learner
+from feddag.learners.keeper import Watch
+from feddag.silos import Silo
+
+POOLED = "all sites"
+"""The name of the table that holds all rows."""
+
+
+class InRegime(Learner):
+    """Learn with another learner, which need not know that there are several sites.
+
+    Args:
+        learner: What learns; it is cloned, and stays as it is.
+        regime: `"all"`, `"separate"` or `"voting"`. `"all"` moves every row: it is for research.
+
+    Attributes:
+        graph_: With `"separate"` from the mean of the sites' scores, by the learner's own threshold if it has one, else
+            by vote. With `"voting"` by vote (`feddag.graphs.majority`): an edge stands if more than half of the sites
+            have the pair, in the direction of most; an undirected edge counts half for each direction.
+        edge_scores_: The learner's own, averaged over sites; with `"voting"` each direction's share of the votes.
+        site_graphs_: Unless rows are pooled, the graph of each site. With `"separate"` they are the result.
+        learners_: The fitted learner of each site, or the one of all.
+        communication_: With `"all"` the rows themselves; with `"voting"` the ballots; with `"separate"` nothing.
+    """
+
+    constraints: ClassVar = {
+        "learner": must_be.Constraint("a learner", lambda value: isinstance(value, Learner)),
+        "regime": must_be.one_of(("all", "separate", "voting")),
+    }
+
+    regime: Literal["all", "separate", "voting"]
+    learners_: dict[str, Learner]
+
+    def __init__(self, learner: Learner, regime: Literal["all", "separate", "voting"]) -> None:
+        self.learner = learner
+        self.regime = regime
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        silos = super().check(silos)
+        for table in self._tables(silos):
+            self.learner.check([table])
+        return silos
+
+    def _fresh(self) -> Learner:
+        return cast(Learner, clone(self.learner))
+
+    def _tables(self, silos: Sequence[Silo]) -> tuple[Silo, ...]:
+        """Those that a learner is given, each by itself."""
+        if self.regime != "all":
+            return tuple(silos)
+        return (Silo(POOLED, silos[0].columns, np.concatenate([silo.values for silo in silos])),)
+
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        tables = self._tables(silos)
+        if self.regime == "all":
+            learned = [self._fresh()._fit_watched(tables, watch)]
+            self._keep(tables, learned)
+            self.graph_, self.edge_scores_ = learned[0].graph_, learned[0].edge_scores_
+            self.communication_ = Ledger({silo.name: silo.values.nbytes for silo in silos}, {})
+            return
+        learned = self._learn_alone(silos, watch)
+        graph, ledger = _vote(silos, [each.graph_ for each in learned])
+        self._keep(tables, learned)
+        if self.regime == "separate":
+            scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner._threshold()
+            adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold)
+            graph, ledger = CausalGraph(adjacency, graph.names, scores), Ledger()
+        self.graph_, self.edge_scores_, self.communication_ = graph, np.asarray(graph.scores), ledger
+
+    def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[Learner]:
+        def learn(k: int, silo: Silo) -> Learner:
+            return self._fresh()._fit_watched((silo,), watch.part(k + 1, silo.name))
+
+        if "workers" not in self.learner.get_params():  # then threads gain it nothing
+            return list(map(learn, range(len(silos)), silos))
+        with ThreadPoolExecutor(self.learner._workers()) as pool:
+            return list(pool.map(learn, range(len(silos)), silos))
+
+    def _keep(self, tables: Sequence[Silo], learned: Sequence[Learner]) -> None:
+        self.learners_ = {table.name: learner for table, learner in zip(tables, learned, strict=True)}
+        self._set_from_learners()
+
+    def _set_from_learners(self) -> None:
+        histories = {
+            # a learner whose one site learned alone has a dict of one
+            name: each.history_[name] if each.learned_alone else each.history_
+            for name, each in self.learners_.items()
+        }
+        if self.regime == "all":
+            self.history_ = histories[POOLED]
+        else:
+            self.history_ = histories
+            self.site_graphs_ = {site: each.graph_ for site, each in self.learners_.items()}
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        document, arrays = super().snapshot()
+        document["learners"] = {}
+        for k, (name, learner) in enumerate(self.learners_.items()):
+            document["learners"][name], its = learner.snapshot()
+            arrays |= prefixed(f"learners/{k}", its)
+        return document, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        super().restore(document, arrays)
+        self.learners_ = {
+            name: self._fresh().restore(its, under(f"learners/{k}", arrays))
+            for k, (name, its) in enumerate(document["learners"].items())
+        }
+        self._set_from_learners()
+        return self
+
+
+def _vote(silos: Sequence[Silo], graphs: Sequence[CausalGraph]) -> tuple[CausalGraph, Ledger]:
+    with InProcess([_Voter(silo.name, graph) for silo, graph in zip(silos, graphs, strict=True)], 1) as federation:
+        mean = federation.aggregate(Task("regimes.vote", 1, {}, {}, tuple(range(len(silos)))))
+    # whole numbers again, so that no rounding decides a tie
+    counts = {name: np.rint(shares * len(silos)) for name, shares in mean.items()}
+    return majority(counts["directed"], counts["undirected"], len(silos), silos[0].columns), federation.ledger
+
+
+@dataclass
+class _Voter:
+    """A site's side of the vote."""
+
+    name: str
+    graph: CausalGraph
+
+    def answer(self, task: Task) -> Answer:
+        del task
+        directed, undirected = ballot(self.graph.adjacency)
+        return Answer(1.0, {"directed": directed, "undirected": undirected})
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        pass
