@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cells import CELLS, DATA, Cell
-
 import feddag
+from cells import CELLS, DATA, Cell
 
 STORE = Path(__file__).with_name("comparison.csv")
 COLUMNS = ("cell", "data", "method", "seed", "shd", "extra", "missing", "reversed", "edges", "seconds", "version")

@@ -15,7 +15,7 @@ from feddag.lazy import names_from
 if TYPE_CHECKING:
     from feddag.errors import FeddagError
     from feddag.graphs import CausalGraph, GraphMetrics, compare, read_graph, write_graph
-    from feddag.learners import FedDAG
+    from feddag.learners import EvidenceSearch, FedDAG
     from feddag.learners.registry import make_learner, methods
     from feddag.runs import load
     from feddag.silos import Silo, Simulation, simulate
@@ -24,6 +24,7 @@ __version__ = version("feddag")
 
 __all__ = [
     "CausalGraph",
+    "EvidenceSearch",
     "FedDAG",
     "FeddagError",
     "GraphMetrics",
@@ -42,7 +43,7 @@ __all__ = [
 _HOMES = {
     "feddag.errors": ("FeddagError",),
     "feddag.graphs": ("CausalGraph", "GraphMetrics", "compare", "read_graph", "write_graph"),
-    "feddag.learners": ("FedDAG",),
+    "feddag.learners": ("EvidenceSearch", "FedDAG"),
     "feddag.learners.registry": ("make_learner", "methods"),
     "feddag.runs": ("load",),
     "feddag.silos": ("Silo", "Simulation", "simulate"),

@@ -7,6 +7,7 @@
 | `.lock`                                        | while running | nothing; its owner is at work       |
 | `graph.csv`, `graph.edges.csv`, `graph.dot`... | when finished | the learned graph, in every format  |
 | `edge_scores.csv`, `history.csv`               | when finished | each pair's score; every round      |
+| other `.csv`                                   | when finished | what else the method has to show    |
 | `result.npz`                                   | when finished | all that `load` needs               |
 
 Every file is written at once or not at all, and `run.json` says `finished` only after all others are there:
@@ -163,6 +164,8 @@ class Run:
         _write_graph_files(estimator.graph_, self.folder)
         _write_table(pd.DataFrame(estimator.edge_scores_, names, names), self.folder / "edge_scores.csv")
         _write_table(_history_frame(estimator), self.folder / "history.csv", index=False)
+        for name, table in estimator.tables().items():
+            _write_table(table, self.folder / f"{name}.csv", index=False)
         save_checkpoint(self.folder / _RESULT, *estimator.snapshot())
 
 

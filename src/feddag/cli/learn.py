@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from feddag.cli.fitting import watched_run
-from feddag.cli.options import Option, Takers, number, with_options
+from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
 from feddag.cli.tables import edge_table, edges_of, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
@@ -17,7 +17,7 @@ from feddag.runs import Run, load
 DEFAULT_METHOD = "feddag"
 
 OPTIONS = {
-    "sharing": Option("What sites exchange: the graph (GS-FedDAG), all parameters (AS-FedDAG), or nothing."),
+    "sharing": Option("What sites have in common: the graph, all (mechanisms, too), or none: each learns alone."),
     "model": Option("Masked neural networks, or linear equations."),
     "acyclicity": Option("The constraint: the paper's, or DAGMA's."),
     "participation": Option("How many sites (3), or which share of them (0.3), enter each average.", number, "NUMBER"),
@@ -40,6 +40,14 @@ OPTIONS = {
     "threshold": Option("Edges score above this; 0.5 for mlp and 0.3 for linear unless given."),
     "seed": Option("Equal data, options and seed give an equal graph."),
     "workers": Option("Threads that sites are spread over; one per core unless given."),
+    "noise": Option("Every variable has its own noise variance (units do not matter), or all of a site have one."),
+    "restarts": Option("Further searches, from the best order with a part of it shuffled."),
+    "time_budget": Option("No further search is begun after so many seconds."),
+    "start": Option("The order to begin with, causes first: A,B,C.", names, "NAMES"),
+    "required": Option("Edges that must be there: A->B,B->C.", edges, "EDGES"),
+    "forbidden": Option("Edges that cannot be there: A->B,B->C.", edges, "EDGES"),
+    "tiers": Option("What comes later causes nothing that comes earlier: A,B;C,D.", tiers, "TIERS"),
+    "confidence": Option("Directions less sure than this are left open."),
     "alpha": Option("The level of the tests."),
     "sort_by": Option("What the variables are sorted by."),
     "edges_per_node": Option("How many edges to expect, divided by the number of variables."),
@@ -142,4 +150,6 @@ def _show(learned: Learner, folder: Path) -> None:
     console.print(f"Written into {folder}:", markup=False, soft_wrap=True)
     console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")
     console.print("  edge_scores.csv, history.csv: every pair's score, and every round")
+    for name in learned.tables():
+        console.print(f"  {name}.csv")
     console.print("  result.npz: for feddag.load")

@@ -24,6 +24,25 @@ class Option:
     metavar: str | None = None
 
 
+def names(text: str) -> list[str]:
+    """Such as A,B,C."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def edges(text: str) -> list[list[str]]:
+    """Such as A->B,B->C."""
+    pairs = [[name.strip() for name in pair.split("->")] for pair in text.split(",") if pair.strip()]
+    for pair in pairs:
+        if len(pair) != 2 or not all(pair):
+            raise ValueError(f"{'->'.join(pair)!r} is no edge such as A->B")
+    return pairs
+
+
+def tiers(text: str) -> list[list[str]]:
+    """Such as A,B;C,D."""
+    return [names(tier) for tier in text.split(";")]
+
+
 def number(text: str) -> int | float:
     """Keeps apart 1 and 1.0, which some parameters do."""
     try:
@@ -90,7 +109,7 @@ def _annotation(parameters: Sequence[inspect.Parameter], option: Option, panel: 
     first, *others = [each.default for each in parameters]
     shown = f"{first:g}" if isinstance(first, float) and first > 1e6 else str(first)
     flag = parameters[0].name.replace("_", "-")
-    hidden = first is None or first is False or any(each != first for each in others)
+    hidden = any(first is each for each in (None, False)) or first == () or any(each != first for each in others)
     return Annotated[
         kind,
         typer.Option(

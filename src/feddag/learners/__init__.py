@@ -11,15 +11,17 @@ if TYPE_CHECKING:
     from feddag.learners.feddag import FedDAG
     from feddag.learners.history import History, Round
     from feddag.learners.regimes import InRegime
+    from feddag.learners.search import EvidenceSearch
     from feddag.learners.status import Progress, Status
 
-__all__ = ["FedDAG", "History", "InRegime", "Learner", "Progress", "Round", "Status"]
+__all__ = ["EvidenceSearch", "FedDAG", "History", "InRegime", "Learner", "Progress", "Round", "Status"]
 
 _HOMES = {
     "feddag.learners.base": ("Learner",),
     "feddag.learners.feddag": ("FedDAG",),
     "feddag.learners.history": ("History", "Round"),
     "feddag.learners.regimes": ("InRegime",),
+    "feddag.learners.search": ("EvidenceSearch",),
     "feddag.learners.status": ("Progress", "Status"),
 }
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int8
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -113,6 +114,11 @@ class Learner(BaseEstimator, ABC):
         """Whether every site learned by itself, so that there is a history and a graph for each."""
         check_is_fitted(self)
         return isinstance(self.history_, dict)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What a learner has to show beside graph, scores and history, by name: a run's folder holds it as CSV."""
+        check_is_fitted(self)
+        return {}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""

@@ -85,7 +85,7 @@ class NOTEARS(FromMoments):
                 found = minimize(
                     _lagrangian, weights, (covariance, self.l1, alpha, rho), "L-BFGS-B", jac=True, bounds=bounds
                 ).x
-                h_found, _ = _acyclicity(_joined(found))
+                h_found, _ = acyclicity(joined(found))
                 note({"sub-problem": sub_problem, "ρ": rho, "h": h_found})
                 if h_found <= _PROGRESS * h or rho >= self.rho_max:
                     break
@@ -94,16 +94,17 @@ class NOTEARS(FromMoments):
             alpha += rho * h
             if h <= self.h_tol or rho >= self.rho_max:
                 break
-        return _joined(weights)
+        return joined(weights)
 
 
-def _joined(halves: Float[np.ndarray, " parameter"]) -> Float[np.ndarray, "node node"]:
+def joined(halves: Float[np.ndarray, " parameter"]) -> Float[np.ndarray, "node node"]:
+    """W = W⁺ − W⁻, of halves that are both at least zero, so that |W|₁ is smooth: their sum."""
     half = len(halves) // 2
     nodes = math.isqrt(half)
     return (halves[:half] - halves[half:]).reshape(nodes, nodes)
 
 
-def _acyclicity(W: Float[np.ndarray, "node node"]) -> tuple[float, Float[np.ndarray, "node node"]]:
+def acyclicity(W: Float[np.ndarray, "node node"]) -> tuple[float, Float[np.ndarray, "node node"]]:
     """h = tr e^(W∘W) − d, and its gradient."""
     with np.errstate(over="ignore", invalid="ignore"):  # where a step went too far, which the line search takes back
         exponential = expm(W * W)
@@ -117,10 +118,10 @@ def _lagrangian(
     alpha: float,
     rho: float,
 ) -> tuple[float, Float[np.ndarray, " parameter"]]:
-    W = _joined(halves)
+    W = joined(halves)
     remainder = np.eye(len(W)) - W
     explained = covariance @ remainder
-    h, h_gradient = _acyclicity(W)
+    h, h_gradient = acyclicity(W)
     value = np.sum(remainder * explained) / 2 + l1 * halves.sum() + (alpha + rho * h / 2) * h
     gradient = ((alpha + rho * h) * h_gradient - explained).ravel()
     return value, np.concatenate([gradient + l1, l1 - gradient])

@@ -82,6 +82,14 @@ METHODS = {
             reference="Gao et al., FedDAG: Federated DAG Structure Learning, TMLR 2023.",
         ),
         Method(
+            name="search",
+            estimator="feddag.learners.search.estimator:EvidenceSearch",
+            summary="Search over orders of the variables for the graph of greatest evidence; units do not matter.",
+            assumptions="One DAG for all sites, no hidden common causes, additive noise, nonlinear mechanisms.",
+            leaves_site="Per family of variables one score, with sharing='all' Gram matrices; summed over sites.",
+            reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
+        ),
+        Method(
             name="mcsl",
             estimator="feddag.learners.feddag:FedDAG",
             summary="FedDAG's masked neural networks on one table.",
@@ -97,6 +105,14 @@ METHODS = {
             assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
             leaves_site="Once: rows, means and covariances, summed over sites.",
             reference="Zheng et al., DAGs with NO TEARS, NeurIPS 2018.",
+        ),
+        Method(
+            name="notears-admm",
+            estimator="feddag.learners.notears_admm:NOTEARSADMM",
+            summary="Linear equations fitted at every site, and drawn round by round to agree and to be acyclic.",
+            assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
+            leaves_site="Once: rows. Per round: the site's weights plus its scaled multipliers; all summed over sites.",
+            reference="Ng and Zhang, Towards Federated Bayesian Network Structure Learning, AISTATS 2022.",
         ),
         Method(
             name="pc",

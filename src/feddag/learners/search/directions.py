@@ -79,9 +79,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
-def _compared(
-    scores: Scores, now: list[Family], comparisons: list[list[Family]]
-) -> tuple[list[float], list[float]]:
+def _compared(scores: Scores, now: list[Family], comparisons: list[list[Family]]) -> tuple[list[float], list[float]]:
     """By how much the total score rises if these families take the place of those of now, with standard errors."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}

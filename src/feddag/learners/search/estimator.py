@@ -1,14 +1,14 @@
 """Search for the graph of greatest evidence: unit-free, with mechanisms of each site's own or common to all.
 
-The graph's score is the sum over variables and sites of how badly the variable's parents predict it, as log-evidence of a
-flexible regression (`evidence`). A search over orders of the variables with coarse scores (`order_search`; Andrews et
-al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS 2023)
-is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
+The graph's score is the sum over variables and sites of how badly the variable's parents predict it, as log-evidence
+of a flexible regression (`evidence`). A search over orders of the variables with coarse scores (`order_search`; Andrews
+et al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS
+2023) is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
 
-Assumes: one DAG behind all sites, no hidden common causes, additive noise that is independent of the causes. Directions
-are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the same
-variance; otherwise those that conditional independences tell. Do not use it for discrete variables: noise is taken to be
-Gaussian.
+Assumes: one DAG behind all sites, no hidden common causes, additive noise that is independent of the causes.
+Directions are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the
+same variance; otherwise those that conditional independences tell. Do not use it for discrete variables: noise is
+taken to be Gaussian.
 """
 
 from __future__ import annotations
@@ -162,6 +162,12 @@ class EvidenceSearch(Learner):
         self.score_ = best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        causes, effects = np.nonzero(self.dag_.adjacency)
+        return super().tables() | {
+            "edge_evidence": self.edge_evidence_.assign(frequency=self.edge_frequencies_[causes, effects])
+        }
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()

@@ -14,9 +14,9 @@ without any penalty; and since y is standardised, units do not matter. Where all
 (`precision` = their own variance over σ²), the first term is `precision · Q / 2n` instead.
 
 The functions are the leading eigenfunctions of the squared-exponential kernel under a normal distribution (Hermite
-functions), each times the root of its eigenvalue. *Coarse* evidence has those of each parent, or of each parent and each
-two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds to those of each parent those of
-all parents together, layer by layer, and averages over the number of layers.
+functions), each times the root of its eigenvalue. *Coarse* evidence has those of each parent, or of each parent and
+each two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds to those of each parent those
+of all parents together, layer by layer, and averages over the number of layers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.linalg import lapack
-from scipy.special import logsumexp
+from scipy.linalg import get_lapack_funcs
 
 FUNCTIONS = 8
 """Of each variable by itself: the variable, and the first waves."""
@@ -41,6 +40,8 @@ PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
 HIGHEST_DEGREE = 12
 JOINT_FUNCTIONS = 300
 ROWS_PER_JOINT_FUNCTION = 4
+
+_potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
 
 _FLOOR = 1e-9
 """A variable that its parents explain to this share of its variance counts as determined by them."""
@@ -73,30 +74,31 @@ class Features:
 
     def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
         self.values = values
-        self._waves = waves(values, HIGHEST_DEGREE + 1)
-        self._additive = np.concatenate([LINEAR_WEIGHT * values[..., None], self._waves[..., : FUNCTIONS - 1]], axis=-1)
+        # by node and function, so that what is picked lies together
+        self._waves = np.ascontiguousarray(waves(values, HIGHEST_DEGREE + 1).transpose(1, 2, 0))
+        self._single = np.concatenate([LINEAR_WEIGHT * values.T[:, None], self._waves[:, : FUNCTIONS - 1]], axis=1)
 
     def coarse(self, *, pairs: bool) -> Float[np.ndarray, "row feature"]:
         """All variables' functions, `FUNCTIONS` for each; then those of all pairs, the first variable's slowest."""
         rows, nodes = self.values.shape
-        single = self._additive.reshape(rows, -1)
+        single = self._single.reshape(-1, rows)
         if not pairs:
-            return single
+            return single.T
         one, other = np.triu_indices(nodes, 1)
-        products = [self._waves[:, one, a] * self._waves[:, other, b] for a, b in PAIR_DEGREES]
-        return np.concatenate([single, np.stack(products, axis=-1).reshape(rows, -1)], axis=1)
+        products = [self._waves[one, a] * self._waves[other, b] for a, b in PAIR_DEGREES]
+        return np.concatenate([single, np.stack(products, axis=1).reshape(-1, rows)]).T
 
     def joint(self, parents: tuple[int, ...], rows: int) -> Float[np.ndarray, "row feature"]:
         """Functions of one set of parents, in the layers that `layers` counts; `rows` are those of all sites."""
         chosen = list(parents)
-        parts = [self._additive[:, chosen, 0], self._additive[:, chosen, 1:].reshape(len(self.values), -1)]
+        parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
         if len(chosen) > 1:
             degrees = joint_degrees(len(chosen), rows)
-            product = self._waves[:, chosen[0], degrees[:, 0]]
+            product = self._waves[chosen[0]][degrees[:, 0]]
             for position, parent in enumerate(chosen[1:], start=1):
-                product = product * self._waves[:, parent, degrees[:, position]]
+                product *= self._waves[parent][degrees[:, position]]
             parts.append(product)
-        return np.concatenate(parts, axis=1)
+        return np.concatenate(parts).T
 
 
 def joint_degrees(parents: int, rows: int) -> Int[np.ndarray, "function parent"]:
@@ -156,7 +158,8 @@ def per_row(
 
 def averaged(scores: Float[np.ndarray, "option *family"], rows: float) -> Float[np.ndarray, "*family"]:
     """The score of the mean evidence: every option was as likely as any other beforehand."""
-    return -(logsumexp(-rows * scores, axis=0) - np.log(len(scores))) / rows
+    best = scores.min(axis=0)
+    return best - np.log(np.exp(rows * (best - scores)).mean(axis=0)) / rows
 
 
 class Fit(NamedTuple):
@@ -185,16 +188,16 @@ def best_fit(
         precision: See `per_row`.
     """
     if not ends[-1]:
-        return Fit(float(per_row(np.float64(total / rows), precision)), RIDGES[0], 0)
+        return Fit(float(per_row(np.array(total / rows), precision)), RIDGES[0], 0)
     last = np.array(ends) - 1
     found = np.full((len(RIDGES), len(ends)), np.inf)
     for k, ridge in enumerate(RIDGES):
         system = gram.copy()
         system.flat[:: len(system) + 1] += ridge
-        factor, info = lapack.dpotrf(system, lower=1, overwrite_a=1)
+        factor, info = _potrf(system, lower=1, overwrite_a=1)
         if info:
             continue  # rounding has made it indefinite: a larger λ will do
-        solved, _ = lapack.dtrtrs(factor, cross, lower=1)
+        solved, _ = _trtrs(factor, cross, lower=1)
         residual = total - np.cumsum(solved**2)[last]
         complexity = np.cumsum(2 * np.log(factor.diagonal()) - np.log(ridge))[last]
         found[k] = per_row(residual / rows, precision) + complexity / (2 * rows)
@@ -222,6 +225,8 @@ class CoarseEvidence:
         self._per_pair = len(PAIR_DEGREES) if len(gram) > nodes * FUNCTIONS else 0
         self._to_nodes = gram[:, : nodes * FUNCTIONS : FUNCTIONS] / LINEAR_WEIGHT
         self._totals = self._to_nodes[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
+        single = self._singles(np.arange(nodes)[:, None])
+        self._blocks = gram[single[:, :, None], single[:, None, :]].transpose(1, 2, 0)[:, :, None, :]
 
     def neighbourhoods(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
@@ -271,9 +276,13 @@ class CoarseEvidence:
         totals = self._totals[children]
         precisions = None if self._precisions is None else self._precisions[children, None]
         within = self._gram[columns[:, :, None], columns[:, None, :]]
-        across = self._gram[borders[:, :, :, None], columns[:, None, None, :]]
+        if self._per_pair:
+            across = self._gram[borders[..., None], columns[:, None, None, :]]
+            corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
+        else:  # the same, without gathering entry by entry
+            across = self._gram[columns].swapaxes(1, 2).reshape(count, nodes, border, width)
+            corners = self._blocks
         flat = across.reshape(count, nodes * border, width)
-        corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
         to_child = self._to_nodes[borders, children[:, None, None]].transpose(2, 0, 1)
         own = self._to_nodes[columns, children[:, None]]
         leaving = self._positions_of_members(size)
@@ -288,7 +297,7 @@ class CoarseEvidence:
             explained = totals - (own * weights).sum(axis=1)
             volume = np.linalg.slogdet(system)[1] - width * unit
 
-            bordered = np.empty((border + 1, border + 1, count, nodes))
+            bordered = np.zeros((border + 1, border + 1, count, nodes))
             projected = (flat @ inverse).reshape(count, nodes, border, width)
             bordered[:-1, :-1] = corners - (projected @ across.swapaxes(2, 3)).transpose(2, 3, 0, 1)
             bordered[np.arange(border), np.arange(border)] += ridge
@@ -303,10 +312,9 @@ class CoarseEvidence:
 
             residual[families, children], growth[families, children] = explained, 0.0
             if size:
-                taken = np.empty((leaving.shape[1] + 1, leaving.shape[1] + 1, count, size))
+                taken = np.zeros((leaving.shape[1] + 1, leaving.shape[1] + 1, count, size))
                 taken[:-1, :-1] = inverse[:, leaving[:, :, None], leaving[:, None, :]].transpose(2, 3, 0, 1)
                 taken[-1, :-1] = weights[:, leaving].transpose(2, 0, 1)
-                taken[-1, -1] = 0.0
                 lost, shrinkage = _eliminate(taken)
                 residual[families[:, None], members] = explained[:, None] - lost
                 growth[families[:, None], members] = shrinkage + leaving.shape[1] * unit
@@ -325,8 +333,7 @@ class CoarseEvidence:
 def _eliminate(
     matrices: Float[np.ndarray, "row column *batch"],
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    """Of symmetric matrices [[R, r], [rᵀ, s]], of which only the rows below the diagonal count in the last one:
-    s − rᵀR⁻¹r and log det R. Overwrites them.
+    """Of symmetric matrices [[R, r], [rᵀ, s]]: s − rᵀR⁻¹r and log det R. Reads their lower halves, overwrites all.
 
     Gaussian elimination over all at once: far quicker than a library call for each small matrix.
     """
@@ -334,9 +341,6 @@ def _eliminate(
     for k in range(len(matrices) - 1):
         pivot = matrices[k, k]
         volume += np.log(pivot)
-        column = matrices[k + 1 :, k] / pivot
-        # the last column is never read but in the corner, where it equals the last row
-        for row in range(k + 1, len(matrices)):
-            upper = matrices[k + 1 : row + 1, k]
-            matrices[row, k + 1 : row + 1] -= column[row - k - 1] * upper
+        column = matrices[k + 1 :, k]
+        matrices[k + 1 :, k + 1 :] -= (column / pivot)[:, None] * column
     return matrices[-1, -1], volume

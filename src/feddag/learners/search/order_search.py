@@ -1,8 +1,8 @@
 """Search over orders of the variables, in the manner of BOSS (Andrews et al. 2023).
 
-Given an order, each variable picks its parents among its predecessors: it takes the best one as long as that helps, then
-drops those that have become superfluous ("grow-shrink"). One variable after the other is moved to the place in the
-order that makes the whole graph's score best, until no move helps.
+Given an order, each variable picks its parents among its predecessors: it takes the best one as long as that helps,
+then drops those that have become superfluous ("grow-shrink"). One variable after the other is moved to the place in
+the order that makes the whole graph's score best, until no move helps.
 
 All picking of parents that one step needs goes on side by side, so that a step costs a few rounds, not thousands.
 """
@@ -59,7 +59,7 @@ class OrderSearch:
         return found
 
     def shuffled(self, order: list[int], rng: np.random.Generator) -> list[int]:
-        """An order from which the search may reach what it could not reach before: a fourth of it is moved at random."""
+        """An order from which the search may reach what it could not before: a fourth of it is moved at random."""
         order = list(order)
         for node in rng.permutation(len(order))[: max(2, len(order) // 4)].tolist():
             order.remove(node)
