@@ -60,7 +60,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     now = families_of(dag)
     absent = [[(j, now[j][1] & ~(1 << i))] for i, j in edges]
     alternatives = _alternatives(dag, edges, search, knowledge)
-    scores.ask_joint(family for found in alternatives for families in found for family in families)
+    scores.ask_joint([*now, *(family for found in alternatives for families in found for family in families)])
 
     def worsening(families: list[Family]) -> float:
         return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)

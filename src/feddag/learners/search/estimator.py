@@ -61,7 +61,8 @@ class EvidenceSearch(Learner):
         graph_: The learned `CausalGraph`; directions that the data cannot tell are left open (a PDAG).
         dag_: The graph of greatest evidence itself, every edge directed.
         edge_scores_: By how much an edge raises the total log-evidence (natural logarithm): of edges of `dag_`, against
-            the graph without it; of all others, against adding it (negative). 0 where knowledge rules it out.
+            the graph without it; of all others, against adding it (negative). 0 where knowledge, or a cycle, rules
+            it out.
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
             the other direction (`reversed`), with standard errors, and whether its direction is sure.
         edge_frequencies_: The share of the searches in whose result each edge appeared.
@@ -94,7 +95,7 @@ class EvidenceSearch(Learner):
         sharing: Literal["graph", "all"] = "graph",
         noise: Literal["free", "equal"] = "free",
         *,
-        restarts: int = 0,
+        restarts: int = 2,
         time_budget: float | None = None,
         start: Sequence[str] | None = None,
         required: Edges = (),

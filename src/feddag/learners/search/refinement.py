@@ -56,20 +56,21 @@ def edge_scores(
     """By how much each edge raises the log-evidence: those of the graph, and each that might be added to it."""
     found = np.zeros(adjacency.shape)
     families = families_of(adjacency)
-    around = {family: list(_around(*family, knowledge)) for family in families}
-    scores.ask_joint(family for neighbours in around.values() for family in neighbours)
-    for (child, chosen), neighbours in around.items():
-        for _, parents in neighbours[1:]:
+    ancestors = _ancestors([chosen for _, chosen in families])
+    scores.ask_joint(neighbour for family in families for neighbour in _around(*family, knowledge))
+    for child, chosen in families:
+        for _, parents in _around(child, chosen, knowledge):
             other = (parents ^ chosen).bit_length() - 1
-            without, having = sorted((parents, chosen), key=int.bit_count)
-            found[other, child] = scores.rows * (scores.joint[child, without] - scores.joint[child, having])
+            if other >= 0 and not ancestors[other] >> child & 1:
+                without, having = sorted((parents, chosen), key=int.bit_count)
+                found[other, child] = scores.rows * (scores.joint[child, without] - scores.joint[child, having])
     return found
 
 
 def _around(child: int, parents: int, knowledge: Knowledge) -> Iterator[Family]:
     """The family, and those that differ from it by one parent and may be."""
     yield child, parents
-    for other in members((knowledge.allowed[child] & ~parents) | (parents & ~knowledge.required[child])):
+    for other in members((knowledge.allowed[child] | parents) & ~knowledge.required[child]):
         yield child, parents ^ 1 << other
 
 

@@ -1,0 +1,151 @@
+"""The search as its users meet it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import feddag
+from feddag import EvidenceSearch, FeddagError, compare, simulate
+from feddag.graphs import is_dag
+
+SIMULATION = simulate(6, heterogeneous=True, sites=4, rows=[150, 250, 200, 200], seed=5)
+COMMON = simulate(6, mechanism="gp", sites=3, rows=300, seed=5)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return EvidenceSearch(restarts=2, seed=1).fit(SIMULATION)
+
+
+def test_it_finds_the_graph(learned):
+    assert compare(learned.dag_, SIMULATION.truth).shd == 0
+    assert compare(EvidenceSearch("all").fit(COMMON).dag_, COMMON.truth).shd <= 1
+
+
+def test_units_do_not_matter(learned):
+    rng = np.random.default_rng(0)
+    scaled = {
+        silo.name: silo.to_frame() * rng.uniform(0.001, 1000, 6) * rng.choice([-1, 1], 6) + rng.uniform(-50, 50, 6)
+        for silo in SIMULATION.silos
+    }
+    again = EvidenceSearch(restarts=2, seed=1).fit(scaled)
+    np.testing.assert_array_equal(again.dag_.adjacency, learned.dag_.adjacency)
+    assert again.score_ == pytest.approx(learned.score_, abs=1e-6)
+
+
+def test_common_mechanisms_need_not_care_how_rows_are_spread():
+    rows = np.concatenate([silo.values for silo in COMMON.silos])
+    one = EvidenceSearch("all").fit([rows])
+    np.testing.assert_array_equal(one.dag_.adjacency, EvidenceSearch("all").fit(COMMON).dag_.adjacency)
+
+
+def test_equal_noise_tells_linear_directions():
+    simulation = simulate(8, mechanism="linear", sites=4, rows=300, seed=3)
+    for sharing in ("graph", "all"):
+        learner = EvidenceSearch(sharing, "equal").fit(simulation)
+        assert compare(learner.dag_, simulation.truth).shd == 0
+
+
+def test_what_it_reports_belongs_together(learned):
+    assert is_dag(learned.dag_.adjacency)
+    assert ((learned.edge_scores_ > 0) == (learned.dag_.adjacency > 0)).all()
+    np.testing.assert_array_equal(
+        learned.adjacency_ | learned.adjacency_.T, learned.dag_.adjacency | learned.dag_.adjacency.T
+    )
+    assert (learned.edge_frequencies_[learned.dag_.adjacency > 0] >= 1 / 3).all()
+    edges = learned.edge_evidence_
+    assert list(zip(edges.cause, edges.effect, strict=True)) == list(learned.dag_.edges)
+    assert (edges.absent > 0).all()
+    assert learned.tables()["edge_evidence"].frequency.between(0, 1).all()
+    frame = learned.history_.to_frame()
+    assert frame["round"].tolist() == list(range(1, len(frame) + 1))
+    assert set(frame.stage) == {"order", "refinement", "directions"}
+
+
+def test_it_stays_within_two_hundred_rounds_at_twenty_variables():
+    learner = EvidenceSearch().fit(simulate(20, mechanism="gp-add", sites=2, rows=80, seed=1))
+    assert len(learner.history_.rounds) < 200
+
+
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, learned):
+    stops = 0
+
+    class StopError(Exception):
+        pass
+
+    def stop_each_time(after):
+        def progress(status):
+            nonlocal stops
+            stops += 1
+            if stops % after == 0:
+                raise StopError
+
+        return progress
+
+    learner = EvidenceSearch(restarts=2, seed=1)
+    for _ in range(200):
+        try:
+            learner.fit(SIMULATION, checkpoint=tmp_path / "checkpoint.npz", progress=stop_each_time(7))
+            break
+        except StopError:
+            continue
+    assert stops > 14
+    np.testing.assert_array_equal(learner.edge_scores_, learned.edge_scores_)
+    pd.testing.assert_frame_equal(learner.edge_evidence_, learned.edge_evidence_)
+    assert learner.communication_.sent == learned.communication_.sent
+
+
+def test_a_time_budget_ends_the_restarts():
+    learner = EvidenceSearch(restarts=10_000, time_budget=0.5).fit(SIMULATION)
+    assert learner.seconds_ < 60
+
+
+def test_it_can_begin_with_an_order():
+    names = list(SIMULATION.truth.names)
+    order = names[::-1]
+    learner = EvidenceSearch(start=order).fit(SIMULATION)
+    assert compare(learner.dag_, SIMULATION.truth).shd <= 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"sharing": "none"}, "sharing must be one of"),
+        ({"noise": "odd"}, "noise must be one of"),
+        ({"restarts": -1}, "restarts must be"),
+        ({"start": ["X1"]}, "start must have every variable once"),
+        ({"required": [("X1",)]}, "required must be a list of"),
+        ({"tiers": "X1"}, "tiers must be a list of"),
+        ({"confidence": 1.0}, "confidence must be"),
+        ({"forbidden": [("x0", "nowhere")]}, "'nowhere', which is no variable"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters, message):
+    with pytest.raises(FeddagError, match=message):
+        clone(EvidenceSearch(**parameters)).fit(SIMULATION)
+
+
+def test_knowledge_by_name_is_obeyed(learned):
+    cause, effect = next(iter(learned.dag_.edges))
+    learner = EvidenceSearch(forbidden=[(cause, effect)]).fit(SIMULATION)
+    assert (cause, effect) not in learner.dag_.edges
+    assert EvidenceSearch(required=[(effect, cause)]).fit(SIMULATION).dag_.to_networkx().has_edge(effect, cause)
+
+
+def test_a_run_folder_holds_it_all(tmp_path, learned):
+    from feddag.runs import Run  # noqa: PLC0415
+
+    paths = []
+    for silo in SIMULATION.silos:
+        paths.append(tmp_path / f"{silo.name}.csv")
+        silo.to_frame().to_csv(paths[-1], index=False)
+    estimator = EvidenceSearch(restarts=2, seed=1)
+    run = Run.start(tmp_path / "run", estimator, estimator.check(paths), paths)
+    run.learn(run.silos())
+    loaded = feddag.load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.dag_.adjacency, learned.dag_.adjacency)
+    pd.testing.assert_frame_equal(loaded.edge_evidence_, learned.edge_evidence_, check_exact=False)
+    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 8)

@@ -1,0 +1,121 @@
+"""Scores against the formula written out row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from feddag.learners.search.evidence import (
+    FUNCTIONS,
+    PAIR_DEGREES,
+    RIDGES,
+    CoarseEvidence,
+    Features,
+    best_fit,
+    centred_gram,
+    joint_degrees,
+    layers,
+    waves,
+)
+
+ROWS, NODES = 120, 5
+
+
+@pytest.fixture(scope="module")
+def values():
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((ROWS, NODES))
+    table[:, 3] += table[:, 0] * table[:, 1]
+    table[:, 4] += np.sin(2 * table[:, 3])
+    return (table - table.mean(axis=0)) / table.std(axis=0)
+
+
+def written_out(child, features, precision=None):
+    """The mean evidence over all λ, from the covariance of all rows."""
+    scores = []
+    for ridge in RIDGES:
+        covariance = np.eye(ROWS) + features @ features.T / ridge
+        quadratic = child @ np.linalg.solve(covariance, child) / ROWS
+        first = 0.5 * np.log(quadratic) if precision is None else 0.5 * precision * quadratic
+        scores.append(first + np.linalg.slogdet(covariance)[1] / (2 * ROWS))
+    return np.array(scores)
+
+
+def mean_evidence(scores):
+    return -np.log(np.exp(-ROWS * (scores - scores.min())).mean()) / ROWS + scores.min()
+
+
+def test_waves_make_up_the_kernel():
+    points = np.linspace(-2.5, 2.5, 11)[:, None]
+    functions = waves(points, 60)[:, 0]
+    np.testing.assert_allclose(functions @ functions.T, np.exp(-((points - points.T) ** 2) / 2), atol=1e-9)
+
+
+def test_waves_of_far_outliers_are_finite():
+    assert np.isfinite(waves(np.array([[1e3, -1e6]]), 13)).all()
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("precision", [None, 3.0])
+@pytest.mark.parametrize(("child", "parents"), [(3, ()), (3, (0, 1)), (2, (0, 3, 4)), (0, (1,))])
+def test_a_neighbourhood_holds_the_scores_of_all_families_one_parent_away(values, pairs, precision, child, parents):
+    features = Features(values).coarse(pairs=pairs)
+    gram = centred_gram(features.mean(axis=0), features.T @ features / ROWS, ROWS)
+    precisions = None if precision is None else np.full(NODES, precision)
+    chosen = np.isin(np.arange(NODES), parents)[None]
+    found = CoarseEvidence(gram, ROWS, precisions, NODES).neighbourhoods(np.array([child]), chosen)[0]
+
+    number = {pair: k for k, pair in enumerate(zip(*np.triu_indices(NODES, 1), strict=True))}
+    for other in range(NODES):
+        family = sorted(set(parents) if other == child else set(parents) ^ {other})
+        columns = [node * FUNCTIONS + k for node in family for k in range(FUNCTIONS)]
+        if pairs:
+            both = [(a, b) for a in family for b in family if a < b]
+            columns += [
+                NODES * FUNCTIONS + number[pair] * len(PAIR_DEGREES) + k
+                for pair in both
+                for k in range(len(PAIR_DEGREES))
+            ]
+        used = features[:, columns] - features[:, columns].mean(axis=0)
+        expected = mean_evidence(written_out(values[:, child], used, precision))
+        assert found[other] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("precision", [None, 3.0])
+@pytest.mark.parametrize("parents", [(0,), (0, 1), (0, 1, 2)])
+def test_joint_evidence_is_averaged_over_layers_and_ridges(values, parents, precision):
+    features = Features(values).joint(parents, ROWS)
+    features = features - features.mean(axis=0)
+    child, ends = values[:, 3], layers(len(parents), ROWS)
+    fit = best_fit(features.T @ features, features.T @ child, child @ child, ROWS, ends, precision)
+    options = np.array([written_out(child, features[:, :end], precision) for end in ends])
+    assert ends[-1] == features.shape[1]
+    assert fit.score == pytest.approx(mean_evidence(options.reshape(-1)), abs=1e-10)
+    layer, ridge = np.unravel_index(options.argmin(), options.shape)
+    assert (fit.size, fit.ridge) == (ends[layer], RIDGES[ridge])
+
+
+def test_no_parents_leave_the_variance(values):
+    fit = best_fit(np.zeros((0, 0)), np.zeros(0), float(ROWS), ROWS, layers(0, ROWS), None)
+    assert fit.score == 0.0
+    assert Features(values).joint((), ROWS).shape == (ROWS, 0)
+
+
+def test_a_determined_variable_has_a_finite_score(values):
+    features = Features(values).joint((0, 1), ROWS)
+    features = features - features.mean(axis=0)
+    child = values[:, 0]
+    fit = best_fit(features.T @ features, features.T @ child, child @ child, ROWS, layers(2, ROWS), None)
+    assert np.isfinite(fit.score)
+
+
+@pytest.mark.parametrize(("parents", "rows"), [(2, 600), (3, 600), (6, 6000), (12, 6000), (2, 10)])
+def test_joint_functions_come_in_whole_layers_within_their_limit(parents, rows):
+    degrees = joint_degrees(parents, rows)
+    totals = degrees.sum(axis=1)
+    assert len(np.unique(degrees, axis=0)) == len(degrees) <= max(1, min(300, rows // 4))
+    assert (np.diff(totals) >= 0).all()
+    for parent in range(1, parents):
+        swapped = degrees.copy()
+        swapped[:, [0, parent]] = swapped[:, [parent, 0]]
+        assert {tuple(row) for row in swapped} == {tuple(row) for row in degrees}

@@ -1,0 +1,251 @@
+"""The parts of the search on small data, where all graphs can be tried."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from feddag import FeddagError, simulate
+from feddag.federation import InProcess, Task
+from feddag.graphs import is_dag, to_cpdag
+from feddag.learners.search.directions import weigh
+from feddag.learners.search.knowledge import Knowledge
+from feddag.learners.search.order_search import OrderSearch
+from feddag.learners.search.refinement import edge_scores, families_of, joint_score, refined
+from feddag.learners.search.scores import CommonScores, OwnScores, bits, members
+from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
+from feddag.silos import Silo
+
+
+class Asked:
+    """A real federation that keeps what was asked and answered."""
+
+    def __init__(self, sites):
+        self.federation = InProcess(sites, 1)
+        self.tasks: list[tuple[str, dict, dict]] = []
+
+    def __call__(self, name, arrays):
+        everyone = tuple(range(len(self.federation.sites)))
+        answer = self.federation.aggregate(Task(name, len(self.tasks), {}, arrays, everyone))
+        self.tasks.append((name, dict(arrays), answer))
+        return answer
+
+
+def own_scores(silos, *, equal_noise=False):
+    asked = Asked([OwnMechanisms(silo, equal_noise=equal_noise) for silo in silos])
+    return OwnScores(len(silos[0].columns), asked, len(silos)), asked
+
+
+def common_scores(silos, *, equal_noise=False):
+    asked = Asked([CommonMechanisms(silo) for silo in silos])
+    return CommonScores(len(silos[0].columns), asked, len(silos), equal_noise=equal_noise, workers=2), asked
+
+
+def nothing_known(nodes):
+    return Knowledge.of([f"{k}" for k in range(nodes)], (), (), ())
+
+
+SILOS = simulate(5, heterogeneous=True, sites=3, rows=[80, 120, 100], seed=3).silos
+COMMON = simulate(5, mechanism="gp", sites=3, rows=[80, 120, 100], seed=4).silos
+
+
+def test_bits_and_members_are_inverse():
+    assert bits([0, 3, 70]) == 1 + 8 + 2**70
+    assert members(bits([0, 3, 70])) == [0, 3, 70]
+
+
+def test_own_scores_are_the_mean_over_sites_by_rows():
+    families = [(0, 0b10), (2, 0b11011)]
+    scores, _ = own_scores(SILOS)
+    scores.ask_neighbourhoods(families)
+    scores.ask_joint(families)
+    expected = np.zeros((2, 5))
+    joint = np.zeros(2)
+    for silo in SILOS:
+        alone, _ = own_scores([silo])
+        alone.ask_neighbourhoods(families)
+        alone.ask_joint(families)
+        expected += silo.rows / 300 * np.array([alone.neighbourhood[family] for family in families])
+        joint += silo.rows / 300 * np.array([alone.joint[family] for family in families])
+    np.testing.assert_allclose([scores.neighbourhood[family] for family in families], expected, atol=1e-12)
+    np.testing.assert_allclose([scores.joint[family] for family in families], joint, atol=1e-12)
+
+
+@pytest.mark.parametrize("equal_noise", [False, True])
+def test_common_scores_are_those_of_all_rows_together(equal_noise):
+    pooled = Silo("all", COMMON[0].columns, np.concatenate([silo.values for silo in COMMON]))
+    families = [(0, 0b10), (2, 0b11011), (1, 0)]
+    graph = np.triu(np.ones((5, 5), np.int8), 1)
+    results = []
+    for silos in (COMMON, [pooled]):
+        scores, _ = common_scores(silos, equal_noise=equal_noise)
+        if equal_noise:
+            scores.refer_to(graph)
+        scores.ask_neighbourhoods(families)
+        scores.ask_joint(families)
+        coarse = np.concatenate([scores.neighbourhood[family] for family in families])
+        results.append([*coarse, *(scores.joint[family] for family in families)])
+    np.testing.assert_allclose(*results, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_no_family_is_asked_for_twice_and_answers_can_be_kept(make):
+    scores, asked = make(SILOS)
+    families = [(0, 0b10), (2, 0b11011)]
+    scores.ask_neighbourhoods(families)
+    scores.ask_joint(families)
+    rounds = len(asked.tasks)
+    scores.ask_neighbourhoods(families * 2)
+    scores.ask_joint(families)
+    assert len(asked.tasks) == rounds
+    again, nothing = make(SILOS)
+    again.restore(*scores.snapshot())
+    again.ask_neighbourhoods(families)
+    again.ask_joint(families)
+    assert not nothing.tasks
+    assert again.joint == scores.joint
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
+    """All three sites have the same, odd number of rows, which is no number of variables, families or features."""
+    rows = 1009
+    silos = simulate(4, mechanism="gp", sites=3, rows=rows, seed=1).silos
+    scores, asked = make(silos)
+    search = OrderSearch(scores, nothing_known(4))
+    dag = refined(scores, nothing_known(4), search.graph(search.improved(search.first_order())))
+    weigh(dag, scores, search, nothing_known(4), 0.95)
+    shapes = {size for _, _, answer in asked.tasks for array in answer.values() for size in np.shape(array)}
+    assert {name for name, *_ in asked.tasks} >= {"search.comparisons"}
+    assert rows not in shapes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_search_finds_the_best_of_all_orders(seed):
+    silos = simulate(4, heterogeneous=True, sites=2, rows=100, seed=seed).silos
+    scores, _ = own_scores(silos)
+    search = OrderSearch(scores, nothing_known(4))
+
+    def total(order):
+        graph = search.graph(list(order))
+        return sum(scores.neighbourhood[family][family[0]] for family in families_of(graph))
+
+    rng = np.random.default_rng(seed)
+    best = search.improved(search.first_order())
+    for _ in range(4):
+        best = min(best, search.improved(search.shuffled(best, rng)), key=total)
+    assert total(best) == pytest.approx(min(total(order) for order in permutations(range(4))), abs=1e-9)
+
+
+def test_refinement_ends_where_no_single_change_helps():
+    scores, _ = own_scores(SILOS)
+    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    assert is_dag(dag)
+    best = joint_score(scores, dag)
+    for i, j in np.argwhere(~np.eye(5, dtype=bool)):
+        for entries in ((1, 0), (0, 0), (0, 1)):
+            other = dag.copy()
+            other[i, j], other[j, i] = entries
+            if is_dag(other):
+                assert joint_score(scores, other) >= best - 1e-9
+
+
+def test_edge_scores_tell_what_each_edge_is_worth():
+    scores, _ = own_scores(SILOS)
+    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    worth = edge_scores(scores, nothing_known(5), dag)
+    for i, j in np.argwhere(~np.eye(5, dtype=bool)):
+        other = dag.copy()
+        other[i, j] ^= 1
+        if not is_dag(other):
+            assert worth[i, j] == 0
+            continue
+        change = joint_score(scores, other) - joint_score(scores, dag)
+        sign = 1 if dag[i, j] else -1
+        assert worth[i, j] == pytest.approx(sign * 300 * change, abs=1e-6)
+
+
+def test_linear_gaussian_data_give_the_equivalence_class():
+    simulation = simulate(6, mechanism="linear", sites=3, rows=600, noise_deviation_range=(0.5, 1.5), seed=2)
+    truth = simulation.truth.adjacency
+    scores, _ = common_scores(simulation.silos)
+    search = OrderSearch(scores, nothing_known(6))
+    directions = weigh(truth, scores, search, nothing_known(6), 0.95)
+    np.testing.assert_array_equal(directions.graph, to_cpdag(truth))
+    # whichever member of the class the search ends in, the answer is the same
+    for order in permutations(range(6)):
+        position = np.argsort(order)
+        skeleton = truth | truth.T
+        other = (skeleton & (position[:, None] < position)).astype(np.int8)
+        if np.array_equal(to_cpdag(other), to_cpdag(truth)) and not np.array_equal(other, truth):
+            again = weigh(other, scores, search, nothing_known(6), 0.95)
+            np.testing.assert_array_equal(again.graph, to_cpdag(truth))
+            break
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_a_nonlinear_effect_shows_its_direction_and_the_empty_graph_is_no_trouble(make):
+    rng = np.random.default_rng(0)
+    cause = rng.standard_normal((3, 300))
+    silos = [
+        Silo(f"s{k}", ("a", "b"), np.stack([x, np.tanh(2 * x) + 0.3 * rng.standard_normal(300)], axis=1))
+        for k, x in enumerate(cause)
+    ]
+    scores, _ = make(silos)
+    search = OrderSearch(scores, nothing_known(2))
+    (edge,) = weigh(np.array([[0, 1], [0, 0]], np.int8), scores, search, nothing_known(2), 0.95).evidence
+    assert edge.directed
+    assert edge.absent > 3 * edge.absent_error > 0
+    assert edge.reversed > 2 * edge.reversed_error > 0
+    assert not weigh(np.zeros((2, 2), np.int8), scores, search, nothing_known(2), 0.95).evidence
+
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([("a", "b"), ("b", "c"), ("c", "a")], (), ()), "cycle"),
+        (([("a", "b")], [("a", "b")], ()), "required, and forbidden"),
+        (([("b", "a")], (), [["a"], ["b"]]), "against the tiers"),
+        (([("a", "x")], (), ()), "'x', which is no variable"),
+        (([("a", "a")], (), ()), "to itself"),
+        (((), (), [["a", "b"], ["b"]]), "two tiers"),
+    ],
+)
+def test_contradictory_knowledge_is_refused(arguments, message):
+    with pytest.raises(FeddagError, match=message):
+        Knowledge.of(NAMES, *arguments)
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_knowledge_holds_throughout(make):
+    """Forbidden is what the data speak for, required what they speak against."""
+    scores, _ = make(SILOS)
+    free = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    edges = [(NAMES[i], NAMES[j]) for i, j in np.argwhere(free)]
+    absent = [(NAMES[i], NAMES[j]) for i, j in np.argwhere((free | free.T | np.eye(5, dtype=np.int8)) == 0)]
+    knowledge = Knowledge.of(NAMES, absent[:1], edges[:2], [])
+    tiers = Knowledge.of(NAMES, (), (), [[edges[0][1]], [edges[0][0]]])
+    for known in (knowledge, tiers):
+        search = OrderSearch(scores, known)
+        first = search.admissible([0, 1, 2, 3, 4])
+        for start in (search.first_order(), first, search.shuffled(first, np.random.default_rng(0))):
+            dag = search.graph(search.improved(start))
+            assert_obeys(dag, known)
+            dag = refined(scores, known, dag)
+            assert_obeys(dag, known)
+        for edge in weigh(dag, scores, search, known, 0.95).evidence:
+            if known.required[edge.effect] >> edge.cause & 1 or not known.allowed[edge.cause] >> edge.effect & 1:
+                assert edge.directed
+                assert np.isinf(edge.reversed)
+
+
+def assert_obeys(dag, knowledge):
+    assert is_dag(dag)
+    for child, parents in families_of(dag):
+        assert not parents & ~knowledge.allowed[child]
+        assert not knowledge.required[child] & ~parents
