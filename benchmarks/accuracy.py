@@ -13,6 +13,7 @@ from statistics import mean, pstdev
 from typing import Any
 
 from feddag import FedDAG, compare, simulate
+from store import seeds_of
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,10 @@ def run(name: str, seeds: list[int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="+", choices=SETTINGS)
-    parser.add_argument("--seeds", default="1-3", help="a range such as 2021-2025, or one seed")
+    parser.add_argument("--seeds", default="1-3", type=seeds_of, help="a range such as 2021-2025, or one seed")
     arguments = parser.parse_args()
-    first, _, last = arguments.seeds.partition("-")
     for name in arguments.settings:
-        run(name, list(range(int(first), int(last or first) + 1)))
+        run(name, arguments.seeds)
 
 
 if __name__ == "__main__":

@@ -9,28 +9,17 @@ sites' tables alone; the true graph is opened only to count the errors.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
-from pathlib import Path
 from typing import Any
 
 import feddag
 from cells import CELLS, DATA, Cell
+from store import Store, seeds_of
 
-STORE = Path(__file__).with_name("comparison.csv")
-COLUMNS = (
-    "cell",
-    "data",
-    "method",
-    "seed",
-    "shd",
-    "extra",
-    "missing",
-    "reversed",
-    "shd_reported",
-    "edges",
-    "seconds",
-    "version",
+STORE = Store(
+    "comparison.csv",
+    ("cell", "data", "method", "seed"),
+    ("shd", "extra", "missing", "reversed", "shd_reported", "edges", "seconds", "version"),
 )
 """`shd` has every edge directed; `shd_reported` is of the graph as reported, where open directions count as right."""
 
@@ -55,27 +44,6 @@ def search_with_equal_noise(cell: Cell, seed: int) -> Any:
 METHODS = {"feddag": feddag_learner, "search": search_learner, "search-equal-noise": search_with_equal_noise}
 
 
-def seeds_of(text: str) -> list[int]:
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
-
-
-def finished() -> set[tuple[str, ...]]:
-    if not STORE.exists():
-        return set()
-    with STORE.open() as file:
-        return {tuple(row[column] for column in COLUMNS[:4]) for row in csv.DictReader(file)}
-
-
-def keep(row: dict[str, Any]) -> None:
-    new = not STORE.exists()
-    with STORE.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def run(cell: Cell, data: str, method: str, seed: int) -> None:
     silos, truth = cell.simulate(seed, data)  # pyright: ignore[reportArgumentType]
     started = time.monotonic()
@@ -96,7 +64,7 @@ def run(cell: Cell, data: str, method: str, seed: int) -> None:
         "seconds": f"{seconds:.1f}",
         "version": feddag.__version__,
     }
-    keep(row)
+    STORE.keep(row)
     print(f"{cell.name} {data} {method} {seed}: SHD {row['shd']} of {row['edges']} edges, {seconds:.1f} s", flush=True)
 
 
@@ -107,7 +75,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", default="2021-2025", type=seeds_of, help="a range such as 2021-2025, or one seed")
     asked = parser.parse_args()
-    done = finished()
+    done = STORE.finished()
     for seed in asked.seeds:
         for name in asked.cells:
             for data in asked.data:

@@ -49,6 +49,8 @@ OPTIONS = {
     "tiers": Option("What comes later causes nothing that comes earlier: A,B;C,D.", tiers, "TIERS"),
     "confidence": Option("Directions less sure than this are left open."),
     "alpha": Option("The level of the tests."),
+    "basis_functions": Option("Of each spline."),
+    "neighbours": Option("How many possible parents of a variable enter the search, at most."),
     "sort_by": Option("What the variables are sorted by."),
     "edges_per_node": Option("How many edges to expect, divided by the number of variables."),
 }

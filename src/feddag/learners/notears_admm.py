@@ -3,7 +3,8 @@ AISTATS 2022): NOTEARS by the alternating direction method of multipliers.
 
 Every site fits linear equations to its own rows, drawn towards common weights W; the server chooses W, sparse and
 acyclic, nearest to what the sites found. Each round both forces grow, until all agree. Constants are those of the
-published code, which neither bounds the diagonal of W nor stops before ρ has reached its limit.
+published code, which neither bounds the diagonal of W nor stops before ρ has reached its limit. So fast a growth
+freezes the weights before they are the best for their graph.
 
 Assumes: linear mechanisms that all sites share, no hidden common causes, noise of equal variance. Do not use it where
 covariances may be summed: NOTEARS then solves the same problem exactly, in two rounds. Squared error makes the result
@@ -28,6 +29,8 @@ from feddag.learners.one_step import Note, OneStep
 from feddag.silos import Silo
 
 _RHO_INIT, _ACYCLICITY_FACTOR, _CONSENSUS_FACTOR = 1e-3, 1.75, 1.25
+_PRECISE = {"ftol": 0.0, "gtol": 1e-8, "maxiter": 500}
+"""Small ρ make a flat problem, whose solution scipy's own tolerances leave to the order of the variables."""
 
 
 class NOTEARSADMM(OneStep):
@@ -80,7 +83,9 @@ class NOTEARSADMM(OneStep):
             halves = np.concatenate([np.maximum(W, 0).ravel(), np.maximum(-W, 0).ravel()])
             arguments = (found, sites * consensus_rho, self.l1, alpha, rho)
             bounds = [(0.0, None)] * len(halves)
-            W = joined(minimize(_lagrangian, halves, arguments, "L-BFGS-B", jac=True, bounds=bounds).x)
+            W = joined(
+                minimize(_lagrangian, halves, arguments, "L-BFGS-B", jac=True, bounds=bounds, options=_PRECISE).x
+            )
             h, _ = acyclicity(W)
             note({"round": round_, "ρ": rho, "h": h})
             alpha += rho * h

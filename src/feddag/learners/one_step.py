@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from feddag.errors import FeddagError
 from feddag.federation import Ledger
@@ -54,7 +55,8 @@ class OneStep(Learner):
             keeper.after_round(Status(None, shown, time.monotonic() - started))
 
         if outcome.graph is None:
-            outcome.graph, outcome.ledger = self._learn(silos, note)
+            with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other
+                outcome.graph, outcome.ledger = self._learn(silos, note)
             note({"edges": len(outcome.graph.edges) + len(outcome.graph.undirected_edges)})
             keeper.save()
         self.graph_, self.edge_scores_ = outcome.graph, np.asarray(outcome.graph.scores)

@@ -135,6 +135,15 @@ METHODS = {
             regimes=_NOT_FEDERATED,
         ),
         Method(
+            name="cam",
+            estimator="feddag.learners.cam:CAM",
+            summary="Sums of smooth functions: a greedy search for the order, then tests that prune the edges.",
+            assumptions="Additive effects, Gaussian noise, nonlinear mechanisms, no hidden common causes.",
+            leaves_site=_OF_EACH_REGIME,
+            reference="Bühlmann, Peters and Ernest, CAM: Causal Additive Models, Annals of Statistics 2014.",
+            regimes=_NOT_FEDERATED,
+        ),
+        Method(
             name="var-sortnregress",
             estimator="feddag.learners.sortnregress:SortnRegress",
             summary="A sanity check: the variables sorted by variance, each regressed on those before it.",

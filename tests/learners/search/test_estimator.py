@@ -98,6 +98,19 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, learned):
     assert learner.communication_.sent == learned.communication_.sent
 
 
+@pytest.mark.parametrize("noise", ["free", "equal"])
+def test_the_log_evidence_of_any_graph_can_be_asked_for(noise):
+    learner = EvidenceSearch(noise=noise, restarts=0).fit(SIMULATION)
+    assert learner.log_evidence(SIMULATION, learner.dag_) == pytest.approx(-learner.score_, abs=1e-3)
+    names = learner.dag_.names
+    turned = feddag.CausalGraph(learner.dag_.adjacency[::-1, ::-1], names[::-1])
+    assert learner.log_evidence(SIMULATION, turned) == pytest.approx(learner.log_evidence(SIMULATION, learner.dag_))
+    empty = feddag.CausalGraph(np.zeros((6, 6)), names)
+    assert learner.log_evidence(SIMULATION, empty) < -learner.score_
+    with pytest.raises(FeddagError, match="graph must be a DAG over"):
+        learner.log_evidence(SIMULATION, feddag.CausalGraph(np.array([[0, 1], [0, 0]])))
+
+
 def test_a_time_budget_ends_the_restarts():
     learner = EvidenceSearch(restarts=10_000, time_budget=0.5).fit(SIMULATION)
     assert learner.seconds_ < 60

@@ -13,7 +13,9 @@ taken to be Gaussian.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,13 +28,13 @@ from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.federation import InProcess
 from feddag.federation.protocol import Arrays
-from feddag.graphs import CausalGraph
+from feddag.graphs import CausalGraph, is_dag
 from feddag.learners.base import PROPORTION, SEED, WORKERS, Learner
 from feddag.learners.keeper import Watch
 from feddag.learners.search.coordinator import Coordinator, History, Round
 from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.knowledge import EDGES, NAMES, TIERS, Edges, Knowledge
-from feddag.learners.search.refinement import edge_scores
+from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.status import Status
 from feddag.silos import Silo
@@ -129,31 +131,29 @@ class EvidenceSearch(Learner):
     def _knowledge(self, names: Sequence[str]) -> Knowledge:
         return Knowledge.of(names, self.required, self.forbidden, self.tiers)
 
+    def log_evidence(self, silos: Any, graph: CausalGraph) -> float:
+        """Of a graph without undirected edges: the mean per row, up to a constant. The higher, the better."""
+        silos = self.check(silos)
+        names = silos[0].columns
+        if sorted(graph.names) != sorted(names) or not is_dag(graph.adjacency):
+            raise FeddagError(f"graph must be a DAG over {', '.join(names)}. Got {graph!r} instead.")
+        positions = [graph.names.index(name) for name in names]
+        adjacency = graph.adjacency[np.ix_(positions, positions)]
+        with self._federated(silos, time.monotonic) as (_, coordinator):
+            if self.noise == "equal":
+                coordinator.scores.refer_to(adjacency)
+            return -joint_score(coordinator.scores, adjacency)
+
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         names = silos[0].columns
-        knowledge = self._knowledge(names)
-        common_mechanisms, equal_noise = self.sharing == "all", self.noise == "equal"
-        sites = [
-            CommonMechanisms(silo) if common_mechanisms else OwnMechanisms(silo, equal_noise=equal_noise)
-            for silo in silos
-        ]
-        # one thread for each site's linear algebra: sites work side by side
-        with threadpool_limits(1), InProcess(sites, min(self._workers(), len(sites))) as federation:
-            coordinator = Coordinator(
-                federation,
-                knowledge,
-                common_mechanisms=common_mechanisms,
-                equal_noise=equal_noise,
-                workers=self._workers(),
-                clock=lambda: watch.seconds,
-            )
+        with self._federated(silos, lambda: watch.seconds) as (federation, coordinator):
             keeper = watch.keeper(self._fingerprint(silos), coordinator, federation)
             coordinator.after_round = lambda round_: keeper.after_round(_status(round_))
             start = None if self.start is None else [names.index(name) for name in self.start]
             rng = np.random.default_rng(self.seed)
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
             directions = coordinator.weigh(best.dag, self.confidence)
-            scores = edge_scores(coordinator.scores, knowledge, best.dag)
+            scores = edge_scores(coordinator.scores, self._knowledge(names), best.dag)
             keeper.save()
         self.edge_scores_ = scores
         self.dag_ = CausalGraph(best.dag, names, scores)
@@ -163,6 +163,27 @@ class EvidenceSearch(Learner):
         self.score_ = best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
+
+    @contextmanager
+    def _federated(self, silos: Sequence[Silo], clock: Callable[[], float]) -> Iterator[tuple[InProcess, Coordinator]]:
+        common_mechanisms, equal_noise = self.sharing == "all", self.noise == "equal"
+        sites = [
+            CommonMechanisms(silo) if common_mechanisms else OwnMechanisms(silo, equal_noise=equal_noise)
+            for silo in silos
+        ]
+        # one thread for each site's linear algebra: sites work side by side
+        with threadpool_limits(1), InProcess(sites, min(self._workers(), len(sites))) as federation:
+            yield (
+                federation,
+                Coordinator(
+                    federation,
+                    self._knowledge(silos[0].columns),
+                    common_mechanisms=common_mechanisms,
+                    equal_noise=equal_noise,
+                    workers=self._workers(),
+                    clock=clock,
+                ),
+            )
 
     def tables(self) -> dict[str, pd.DataFrame]:
         causes, effects = np.nonzero(self.dag_.adjacency)
