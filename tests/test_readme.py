@@ -14,10 +14,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_python_example_recovers_its_graph(tmp_path):
-    (example,) = blocks("python")
+def test_the_python_examples_recover_their_graphs(tmp_path):
+    example = "\n".join(blocks("python"))
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "GraphMetrics(shd=0," in done.stdout
+    assert "reversed_error" in done.stdout
 
 
 def test_the_command_line_example_recovers_its_graph(tmp_path):
