@@ -234,9 +234,9 @@ def test_a_choice_that_methods_do_not_share_is_left_to_them(feddag, sites, tmp_p
 def test_help_tells_which_methods_take_an_option(feddag):
     text = feddag("learn", "--help").stdout
     several, own = text.index("Parameters of several methods"), text.index("Parameters of feddag, mcsl")
-    tests, end = text.index("Parameters of pc"), len(text)
-    starts = sorted([several, own, tests, end])
-    for option, panel in (("--threshold", several), ("--hidden-units", own), ("--alpha ", tests)):
+    splines, end = text.index("Parameters of cam"), len(text)
+    starts = sorted([several, own, splines, end])
+    for option, panel in (("--threshold", several), ("--hidden-units", own), ("--basis-functions", splines)):
         assert panel < text.index(option) < starts[starts.index(panel) + 1]
 
 

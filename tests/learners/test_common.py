@@ -16,12 +16,16 @@ from feddag.silos import Silo, simulate
 TINY = {
     "feddag": {"model": "linear", "it_inner": 40, "it_fl": 20, "it_max": 2, "rho_max": 1.0},
     "mcsl": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2},
+    "notears-mlp": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_units": 2},
+    "dag-gnn": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_units": 2},
     "notears": {"it_max": 3},
+    "notears-admm": {"it_max": 8},
 }
 """Settings with which a fit takes no time. feddag's masked networks are run as mcsl."""
 
 NOT_EQUIVARIANT = {
     "mcsl": "its initial weights and its masks are drawn by position",
+    "notears-mlp": "its initial weights are drawn by position",
     "random": "it is drawn by position",
 }
 """Methods whose graph does not follow a permutation of the variables, and why."""
@@ -136,7 +140,7 @@ def _frames(learned):
     return {site: history.to_frame() for site, history in histories.items()}
 
 
-@pytest.mark.parametrize("name", ["pc", "ges", "var-sortnregress", "r2-sortnregress"])
+@pytest.mark.parametrize("name", ["pc", "ges", "cam", "var-sortnregress", "r2-sortnregress"])
 class TestMethodsThatNeedFullRank:
     def test_name_the_column_that_others_determine(self, name):
         values = SIMULATION.silos[0].values

@@ -435,3 +435,21 @@ class TestMistakes:
             learner.fit([])
         with pytest.raises(NotFittedError):
             learner.predict(SILOS["north"], "north")
+
+
+@pytest.mark.parametrize(
+    ("model", "sharing"),
+    [("notears-mlp", "all"), ("notears-mlp", "none"), ("dag-gnn", "all"), ("dag-gnn", "graph"), ("dag-gnn", "none")],
+)
+def test_further_models_run_and_are_restored(model, sharing):
+    simulation = simulate(4, mechanism="linear", sites=2, rows=50, seed=1)
+    learner = FedDAG(sharing, model, it_inner=6, it_fl=3, rho_max=0.1, seed=1).fit(simulation)
+    again = FedDAG(sharing, model, it_inner=6, it_fl=3, rho_max=0.1, seed=1).restore(*learner.snapshot())
+    assert again.graph_ == learner.graph_
+    X = simulation.silos[0].values
+    np.testing.assert_array_equal(again.predict(X, "site-01"), learner.predict(X, "site-01"))
+
+
+def test_a_graph_that_is_part_of_the_mechanisms_cannot_be_shared_alone():
+    with pytest.raises(FeddagError, match=r"'notears-mlp' cannot share its graph alone.*sharing='all'"):
+        FedDAG("graph", "notears-mlp").fit(simulate(3, sites=2, rows=30, seed=1))

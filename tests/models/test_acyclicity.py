@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from feddag.models import ACYCLICITY, log_determinant, trace_exponential
+from feddag.models import ACYCLICITY, log_determinant, polynomial, trace_exponential
 
 functions = pytest.mark.parametrize("acyclicity", ACYCLICITY.values(), ids=ACYCLICITY)
 sizes = pytest.mark.parametrize("nodes", [2, 10, 40])
@@ -75,6 +75,17 @@ def test_log_determinant_is_numpys(nodes, density):
     value, gradient = value_and_gradient(log_determinant, A)
     exact, exact_gradient = exact_log_determinant(A)
     assert value == pytest.approx(exact, rel=1e-5, abs=1e-12)
+    np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-12)
+
+
+@sizes
+@densities
+def test_polynomial_is_that_of_numpys_power(nodes, density):
+    A = random_matrix(nodes, density)
+    value, gradient = value_and_gradient(polynomial, A)
+    step = np.eye(nodes) + A / nodes
+    exact_gradient = np.linalg.matrix_power(step, nodes - 1).T
+    assert value == pytest.approx(np.trace(np.linalg.matrix_power(step, nodes)) - nodes, rel=1e-5, abs=1e-11)
     np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-5, atol=1e-12)
 
 

@@ -11,7 +11,7 @@ import pytest
 from jax.test_util import check_grads
 
 from feddag.models import MaskedMLP, Model
-from feddag.models.masked_mlp import padded_rows
+from feddag.models.rows import padded_rows
 
 NODES, ROWS = 4, 21
 model = MaskedMLP(layers=2, units=5)

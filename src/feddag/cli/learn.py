@@ -18,8 +18,8 @@ DEFAULT_METHOD = "feddag"
 
 OPTIONS = {
     "sharing": Option("What sites have in common: the graph, all (mechanisms, too), or none: each learns alone."),
-    "model": Option("Masked neural networks, or linear equations."),
-    "acyclicity": Option("The constraint: the paper's, or DAGMA's."),
+    "model": Option("Masked neural networks, linear equations, or the networks of NOTEARS-MLP or DAG-GNN."),
+    "acyclicity": Option("The constraint: the paper's, DAGMA's, or DAG-GNN's."),
     "participation": Option("How many sites (3), or which share of them (0.3), enter each average.", number, "NUMBER"),
     "weighting": Option("Sites count equally in an average, or by their rows."),
     "alpha_init": Option("The first α."),
@@ -35,9 +35,9 @@ OPTIONS = {
     "l1": Option("The weight λ of the sparsity term."),
     "learning_rate": Option("Of Adam."),
     "temperature": Option("The τ of the Gumbel-sigmoid mask."),
-    "hidden_layers": Option("Of each variable's network."),
-    "hidden_units": Option("In each hidden layer."),
-    "threshold": Option("Edges score above this; 0.5 for mlp and 0.3 for linear unless given."),
+    "hidden_layers": Option("Of each variable's masked network."),
+    "hidden_units": Option("In each hidden layer; 16 for mlp, 10 for notears-mlp, 64 for dag-gnn unless given."),
+    "threshold": Option("Edges score above this; 0.5 for mlp and 0.3 for the other models unless given."),
     "seed": Option("Equal data, options and seed give an equal graph."),
     "workers": Option("Threads that sites are spread over; one per core unless given."),
     "noise": Option("Every variable has its own noise variance (units do not matter), or all of a site have one."),
@@ -65,7 +65,9 @@ def _takers() -> Takers:
 
 
 def _panel(takers: Sequence[str]) -> str:
-    return f"Parameters of {takers[0] if len(takers) == 1 else 'several methods'}"
+    names = ", ".join(takers)
+    learners = {METHODS[name].estimator for name in names.split(", ")}
+    return f"Parameters of {names if len(learners) == 1 else 'several methods'}"
 
 
 @with_options(_takers(), OPTIONS, _panel)

@@ -14,7 +14,7 @@ directions open; with many variables the products (`basis_functions` · d)² fil
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -129,7 +129,7 @@ class _Regression:
         factor = cholesky(self._gram, lower=True)
         halfway = solve_triangular(factor, block_diag(*products.penalties[parents]), lower=True)
         roughness, rotation = eigh(solve_triangular(factor, halfway.T, lower=True))
-        self._axes = solve_triangular(factor, rotation, lower=True, trans="T")
+        self._axes = solve_triangular(factor, rotation, lower=True, trans=1)
         self._effect = self._axes.T @ with_target
         shrinkage = 1 / (1 + _SMOOTHING[:, None] * np.maximum(roughness, 0))
         variances = np.maximum(1 - (shrinkage * (2 - shrinkage)) @ self._effect**2, _RIDGE)
@@ -177,7 +177,7 @@ def possible_parents(products: Products, most: int) -> np.ndarray:
 
     In each step the one variable whose function explains most of what is left is added to the model, much reduced.
     """
-    nodes, functions = products.penalties.shape[:2]
+    nodes = len(products.penalties)
     smoothers = np.stack([_smoother(products.bases[i, :, i], products.penalties[i]) for i in range(nodes)])
     left = products.with_variables.copy()
     chosen = np.zeros((nodes, nodes), dtype=int)
@@ -205,7 +205,7 @@ def _smoother(
     def freedom(log_weight: float) -> float:
         return float(np.sum(1 / (1 + np.exp(log_weight) * roughness))) - _BOOSTING_FREEDOM
 
-    weight = np.exp(brentq(freedom, -40, 40)) if freedom(-40) > 0 > freedom(40) else 0.0
+    weight = np.exp(cast(float, brentq(freedom, -40, 40))) if freedom(-40) > 0 > freedom(40) else 0.0
     return np.linalg.inv(gram + weight * penalty)
 
 

@@ -37,7 +37,7 @@ from feddag.learners.keeper import Watch
 from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
 from feddag.learners.status import Status
 from feddag.learners.time_left import TimeLeft
-from feddag.models import ACYCLICITY, Linear, MaskedMLP, Model, Parameters
+from feddag.models import ACYCLICITY, DAGGNN, NOTEARSMLP, Linear, MaskedMLP, Model, Parameters
 from feddag.models.compilation import keep_compiled_programs
 from feddag.silos import Silo
 
@@ -49,8 +49,9 @@ class FedDAG(Learner):
 
     Args:
         sharing: What sites exchange: `"graph"` (GS-FedDAG), `"all"` (AS-FedDAG), or `"none"`: every site learns alone.
-        model: `"mlp"`, the masked neural networks of the paper, or `"linear"`.
-        acyclicity: `"trace-exponential"` (the paper's) or `"log-det"` (DAGMA's).
+        model: `"mlp"`, the masked neural networks of the paper, `"linear"`, `"notears-mlp"`, which needs
+            `sharing="all"` or `"none"`, or `"dag-gnn"`.
+        acyclicity: `"trace-exponential"` (the paper's), `"log-det"` (DAGMA's) or `"polynomial"` (DAG-GNN's).
         participation: How many sites, or which share of them, enter each average; drawn anew every time.
         weighting: Sites count equally in the average (the paper's), or by their rows.
         alpha_init, rho_init, rho_max, beta, gamma, h_tol, it_max: Of Algorithm 1. `rho_init` and `beta` are chosen by
@@ -62,8 +63,10 @@ class FedDAG(Learner):
         l1: The weight λ of the sparsity term.
         learning_rate: Of Adam.
         temperature: The τ of the Gumbel-sigmoid mask.
-        hidden_layers, hidden_units: Of each node's network.
-        threshold: Edges score above it; 0.5 for masks and 0.3 for linear weights where it is None.
+        hidden_layers: Of each node's masked network; the other models' networks have one.
+        hidden_units: Of each hidden layer; as published where it is None: 16 for `"mlp"`, 10 for `"notears-mlp"`,
+            64 for `"dag-gnn"`.
+        threshold: Edges score above it; 0.5 for masks and 0.3 for weights where it is None.
         seed: The run is a function of data, parameters and seed.
         workers: Threads that sites are spread over; the machine's cores where it is None.
 
@@ -71,7 +74,7 @@ class FedDAG(Learner):
         graph_, adjacency_, history_, communication_, seconds_, feature_names_in_, n_features_in_, sites_: As of
             every `Learner`; with `sharing="none"` the sites learn alone, and `history_` is a dict by site.
         edge_scores_: How strongly each edge is indicated: its probability under the mask, or its |weight|.
-        U_: The averaged graph parameters themselves: mask logits, or linear weights.
+        U_: The averaged graph parameters themselves: mask logits, or the model's weights.
         mechanisms_: For each site, its fitted parameters; `predict` uses them.
         means_: For each site, the mean of each of its columns.
         site_graphs_: For each site, the graph it would draw alone. With `sharing="none"` they are the result, and
@@ -80,7 +83,7 @@ class FedDAG(Learner):
 
     constraints: ClassVar = {
         "sharing": must_be.one_of(("graph", "all", "none")),
-        "model": must_be.one_of(("mlp", "linear")),
+        "model": must_be.one_of(("mlp", "linear", "notears-mlp", "dag-gnn")),
         "acyclicity": must_be.one_of(ACYCLICITY),
         "participation": must_be.whole(1) | SHARE,
         "weighting": must_be.one_of(("equal", "rows")),
@@ -98,13 +101,13 @@ class FedDAG(Learner):
         "learning_rate": must_be.positive,
         "temperature": must_be.positive,
         "hidden_layers": must_be.whole(1),
-        "hidden_units": must_be.whole(1),
+        "hidden_units": must_be.whole(1) | must_be.none,
         "threshold": must_be.positive | must_be.none,
         "seed": SEED,
         "workers": WORKERS,
     }
 
-    U_: Float[np.ndarray, "node node"]
+    U_: Float[np.ndarray, "..."]
     mechanisms_: dict[str, Parameters]
     means_: dict[str, Float[np.ndarray, " node"]]
     history_: History | dict[str, History]
@@ -112,9 +115,9 @@ class FedDAG(Learner):
     def __init__(
         self,
         sharing: Literal["graph", "all", "none"] = "graph",
-        model: Literal["mlp", "linear"] = "mlp",
+        model: Literal["mlp", "linear", "notears-mlp", "dag-gnn"] = "mlp",
         *,
-        acyclicity: Literal["trace-exponential", "log-det"] = "trace-exponential",
+        acyclicity: Literal["trace-exponential", "log-det", "polynomial"] = "trace-exponential",
         participation: float = 1.0,
         weighting: Literal["equal", "rows"] = "equal",
         alpha_init: float = 0.0,
@@ -131,7 +134,7 @@ class FedDAG(Learner):
         learning_rate: float = 0.03,
         temperature: float = 0.2,
         hidden_layers: int = 4,
-        hidden_units: int = 16,
+        hidden_units: int | None = None,
         threshold: float | None = None,
         seed: int = 0,
         workers: int | None = None,
@@ -180,6 +183,11 @@ class FedDAG(Learner):
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         silos = super().check(silos)
+        if self.sharing == "graph" and not self._model().separable:
+            raise FeddagError(
+                f"The model {self.model!r} cannot share its graph alone, which is a part of its mechanisms. "
+                "Choose sharing='all' or sharing='none'."
+            )
         self._participants(len(silos))
         return silos
 
@@ -243,9 +251,14 @@ class FedDAG(Learner):
         return origin + np.asarray(model.predict(params, adjacency, jnp.asarray(values - origin)))
 
     def _model(self) -> Model:
+        units = {} if self.hidden_units is None else {"units": self.hidden_units}
         if self.model == "linear":
             return Linear()
-        return MaskedMLP(layers=self.hidden_layers, units=self.hidden_units, temperature=self.temperature)
+        if self.model == "notears-mlp":
+            return NOTEARSMLP(**units)
+        if self.model == "dag-gnn":
+            return DAGGNN(**units)
+        return MaskedMLP(layers=self.hidden_layers, temperature=self.temperature, **units)
 
     def _participants(self, sites: int) -> int:
         if not must_be.is_whole(self.participation, 1):

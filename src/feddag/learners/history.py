@@ -49,7 +49,7 @@ class History:
     """All rounds, and the graph's parameters at the end of every sub-problem."""
 
     rounds: list[Round] = field(default_factory=list)
-    graphs: list[Float[np.ndarray, "node node"]] = field(default_factory=list)
+    graphs: list[Float[np.ndarray, "..."]] = field(default_factory=list)
 
     def snapshot(self) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
         """The rounds in the types that JSON has, and the graphs by number."""

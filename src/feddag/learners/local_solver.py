@@ -47,7 +47,7 @@ class Objective:
         fit = self.model.fit(params, adjacency, data)
         h = ACYCLICITY[self.acyclicity](adjacency**2)
         # h·(α + ρ/2·h), since h² may overflow where ρ/2·h² does not
-        return fit + self.l1 * jnp.abs(adjacency).sum() + h * (alpha + rho / 2 * h), fit
+        return fit + self.l1 * self.model.sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
 
 
 SERVER = -1

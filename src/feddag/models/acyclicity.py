@@ -1,6 +1,6 @@
-"""How far a weighted graph is from having no cycle: two functions that are zero exactly on DAGs.
+"""How far a weighted graph is from having no cycle: functions that are zero exactly on DAGs.
 
-Both act on a non-negative matrix `A` (the squared mask or weights). In float32 the textbook forms subtract numbers
+All act on a non-negative matrix `A` (the squared mask or weights). In float32 the textbook forms subtract numbers
 near one and see nothing below about 1e-6·d. Here every intermediate is a sum of non-negative terms, so value and
 gradient keep their *relative* precision down to the smallest cycle and a tolerance of 1e-10 means something.
 """
@@ -93,7 +93,23 @@ def _log_determinant_backward(residuals: tuple[Float[Array, "d d"], Float[Array,
 
 log_determinant.defvjp(_log_determinant_forward, _log_determinant_backward)
 
+
+def polynomial(A: Float[Array, "d d"]) -> Float[Array, ""]:
+    """`tr((I + A/d)^d) − d`, the constraint of DAG-GNN (Yu et al. 2019).
+
+    With `E = B − I` and `F = C − I`, a product reads `BC − I = E + F + EF`.
+    """
+    nodes = A.shape[0]
+    power, square = jnp.zeros_like(A), A / nodes
+    for bit in bin(nodes)[:1:-1]:  # the lowest first
+        if bit == "1":
+            power = power + square + power @ square
+        square = 2 * square + square @ square
+    return jnp.trace(power)
+
+
 ACYCLICITY: dict[str, Acyclicity] = {
     "trace-exponential": trace_exponential,
     "log-det": log_determinant,
+    "polynomial": polynomial,
 }

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol, TypedDict, runtime_checkable
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 PyTree = Any
+
+
+def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
+    """Steps in proportion to each weight, but never smaller than the weights that still close a cycle, which are √h.
+
+    With steps of constant size these weights would jitter about zero, and a growing ρ would tear the others down
+    with them. With √h for all, the large weights would freeze as h falls, and could not refit once edges are cut.
+    """
+    return jnp.clip(size, jnp.sqrt(h), 1.0) * update
 
 
 class Parameters(TypedDict):
@@ -27,6 +37,9 @@ class Model(Protocol):
     centred: ClassVar[bool]
     """Whether the model knows deviations from a site's means only; `predict` then takes and gives these."""
 
+    separable: ClassVar[bool]
+    """Whether the graph's parameters say something without the mechanism's, so that they can be shared alone."""
+
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Parameters to start from."""
         ...
@@ -40,7 +53,14 @@ class Model(Protocol):
         ...
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: PyTree) -> Float[Array, ""]:
-        """Half the squared error per row, summed over the nodes (the first term of eq. 5, negated)."""
+        """Half the squared error per row, summed over the nodes (the first term of eq. 5, negated).
+
+        With it what else the model minimises, whatever the graph.
+        """
+        ...
+
+    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """What the weight λ stands before."""
         ...
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:

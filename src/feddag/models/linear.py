@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Parameters, PyTree
+from feddag.models.base import Parameters, PyTree, in_proportion
 
 
 class Moments(NamedTuple):
@@ -28,6 +28,7 @@ class Linear:
 
     threshold: ClassVar[float] = 0.3
     centred: ClassVar[bool] = True
+    separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         del rng
@@ -48,14 +49,13 @@ class Linear:
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
 
-    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
-        """In proportion to each weight, but never smaller than the weights that still close a cycle, which are √h.
+    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        del params
+        return jnp.abs(adjacency).sum()
 
-        With steps of constant size these weights would jitter about zero, and a growing ρ would tear the others down
-        with them. With √h for all, the large weights would freeze as h falls, and could not refit once edges are cut.
-        """
-        scale = jnp.clip(jnp.abs(params["graph"]), jnp.sqrt(h), 1.0)
-        return {"graph": scale * updates["graph"], "mechanism": updates["mechanism"]}
+    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        graph = in_proportion(updates["graph"], jnp.abs(params["graph"]), h)
+        return {"graph": graph, "mechanism": updates["mechanism"]}
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         scores = np.abs(graph, dtype=np.float64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,22 +19,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import expit, logit
 
 from feddag.models.base import Parameters, PyTree
+from feddag.models.rows import Rows, prepared_rows
 
 _QUANTILES = 128
-
-
-class Rows(NamedTuple):
-    """A silo's rows, nodes first so that every layer's matrix product runs along contiguous rows."""
-
-    values: Float[Array, "node row"]
-    weight: Float[Array, "row"]
-    """1/n for a row of the silo, 0 for padding."""
-
-
-def padded_rows(rows: int) -> int:
-    """Round up by at most 1/32, so that sites of many sizes share few compiled programs."""
-    step = 2 ** max(3, rows.bit_length() - 6)
-    return -(-rows // step) * step
 
 
 @jax.custom_vjp
@@ -70,6 +57,7 @@ class MaskedMLP:
 
     threshold: ClassVar[float] = 0.5
     centred: ClassVar[bool] = False
+    separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         widths = [nodes] + [self.units] * self.layers + [1]
@@ -84,12 +72,7 @@ class MaskedMLP:
         }
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
-        rows, nodes = values.shape
-        padded = np.zeros((nodes, padded_rows(rows)), np.float32)
-        padded[:, :rows] = values.T
-        weight = np.zeros(padded.shape[1], np.float32)
-        weight[:rows] = 1 / rows
-        return Rows(jnp.asarray(padded), jnp.asarray(weight))
+        return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         """`g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""
@@ -115,6 +98,10 @@ class MaskedMLP:
         for W, b in zip(weights[1:], biases[1:], strict=True):
             hidden = _layer(W, jax.nn.leaky_relu(hidden, self.slope)) + b
         return hidden[:, 0, :]
+
+    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        del params
+        return jnp.abs(adjacency).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """As Adam proposes: masks saturate, so that constant steps reach any `h`."""

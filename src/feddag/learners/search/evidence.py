@@ -179,7 +179,7 @@ def best_fit(
     ends: list[int],
     precision: float | None,
 ) -> Fit:
-    """The evidence at the best λ, using the best number of layers: one factorisation tells all of these.
+    """The evidence at each λ with each number of layers: one factorisation for each λ tells all of these.
 
     Args:
         gram, cross, total: Products of the features, of the features with the child, and of the child with itself.
@@ -254,8 +254,8 @@ class CoarseEvidence:
     ) -> Int[np.ndarray, "*set column"]:
         """The columns of pairs of nodes; of a node with itself, any."""
         low, high = np.minimum(one, other), np.maximum(one, other)
-        number = np.minimum(low * (2 * self.nodes - low - 1) // 2 + high - low - 1, len(self._gram))
-        first = self.nodes * FUNCTIONS + np.where(low == high, 0, number) * self._per_pair
+        number = np.where(low == high, 0, low * (2 * self.nodes - low - 1) // 2 + high - low - 1)
+        first = self.nodes * FUNCTIONS + number * self._per_pair
         return (first[..., None] + np.arange(self._per_pair)).reshape(*one.shape[:-1], -1)
 
     def _of_equal_size(

@@ -1,0 +1,100 @@
+"""NOTEARS-MLP (Zheng et al., "Learning Sparse Nonparametric DAGs", AISTATS 2020): one small network per variable.
+
+The strength of the edge i → j is the norm of all weights from i into the first layer of j's network. These weights are
+the graph and, with the layer above, the mechanism, too: sites that share the one must share the other.
+
+Assumes additive noise of equal variance. Squared error makes the result depend on the units of the columns: do not use
+it where scales are arbitrary, nor where sites' mechanisms differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from feddag.models.base import Parameters, PyTree, in_proportion
+from feddag.models.rows import Rows, prepared_rows
+
+_TINY = 1e-12
+"""Added to a squared norm, whose root has no derivative at zero. Its cycles weigh less than any tolerance."""
+
+
+@dataclass(frozen=True)
+class NOTEARSMLP:
+    """One hidden layer of sigmoid units per node; defaults are the published ones."""
+
+    units: int = 10
+    l2: float = 0.01
+
+    threshold: ClassVar[float] = 0.3
+    centred: ClassVar[bool] = False
+    separable: ClassVar[bool] = False
+
+    def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        def uniform(fan_in: int, *shape: int) -> np.ndarray:
+            limit = 1 / math.sqrt(fan_in)
+            return rng.uniform(-limit, limit, shape).astype(np.float32)
+
+        return {
+            "graph": uniform(nodes, nodes, self.units, nodes) * (1 - np.eye(nodes, dtype=np.float32))[:, None, :],
+            "mechanism": {
+                "hidden_bias": uniform(nodes, nodes, self.units, 1),
+                "weights": uniform(self.units, nodes, self.units),
+                "bias": uniform(self.units, nodes, 1),
+            },
+        }
+
+    def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
+        return prepared_rows(values)
+
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+        del key
+        W = _without_loops(params["graph"])
+        norms = jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T
+        return norms * (1 - jnp.eye(len(norms), dtype=norms.dtype))
+
+    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
+        """With half the squares of all weights."""
+        del adjacency
+        W = _without_loops(params["graph"])
+        residual = data.values - _outputs(params, W, data.values)
+        squares = jnp.sum(W**2) + jnp.sum(params["mechanism"]["weights"] ** 2)
+        return 0.5 * jnp.sum(residual**2 @ data.weight) + 0.5 * self.l2 * squares
+
+    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Of the single weights, not of their norms."""
+        del adjacency
+        return jnp.abs(_without_loops(params["graph"])).sum()
+
+    def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        norms = jnp.sqrt(jnp.sum(params["graph"] ** 2, axis=1, keepdims=True))
+        return {"graph": in_proportion(updates["graph"], norms, h), "mechanism": updates["mechanism"]}
+
+    def edge_scores(self, graph: Float[np.ndarray, "node unit node"]) -> Float[np.ndarray, "node node"]:
+        scores = np.sqrt(np.sum(graph.astype(np.float64) ** 2, axis=1)).T
+        np.fill_diagonal(scores, 0)
+        return scores
+
+    def predict(
+        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
+    ) -> Float[Array, "row node"]:
+        return _outputs(params, params["graph"] * adjacency.T[:, None, :], values.T).T
+
+
+def _without_loops(W: Float[Array, "node unit node"]) -> Float[Array, "node unit node"]:
+    return W * (1 - jnp.eye(len(W), dtype=W.dtype))[:, None, :]
+
+
+def _outputs(
+    params: Parameters, W: Float[Array, "node unit node"], values: Float[Array, "node row"]
+) -> Float[Array, "node row"]:
+    mechanism = params["mechanism"]
+    nodes, units, _ = W.shape
+    hidden = (W.reshape(nodes * units, nodes) @ values).reshape(nodes, units, -1) + mechanism["hidden_bias"]
+    return jnp.einsum("ju,jun->jn", mechanism["weights"], jax.nn.sigmoid(hidden)) + mechanism["bias"]
