@@ -42,8 +42,9 @@ def test_only_what_is_given_is_passed_on(call):
     assert call("--shared", "3", "--level", "4") == {"shared": 3, "level": 4.0}
 
 
-def test_a_choice_that_differs_is_taken_as_it_is(call):
-    assert call("--choice", "z") == {"choice": "z"}
+def test_a_choice_that_differs_may_be_that_of_any_taker(call):
+    assert call("--choice", "c") == {"choice": "c"}
+    assert "not one of 'a', 'b', 'c'" in call("--choice", "z")
 
 
 def test_a_number_stays_whole_where_only_some_want_it_so(call):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, Optional, get_args, get_origin
 
 import typer
 
@@ -131,4 +131,16 @@ def _kind_and_parser(kinds: Sequence[Any], option: Option) -> tuple[Any, Callabl
         return kinds[0], None
     if all(set(get_args(kind)) <= {int, float, type(None)} for kind in kinds):
         return Any | None, number
+    choices = [_choices(kind) for kind in kinds]
+    if all(choices):
+        known = tuple(dict.fromkeys(choice for each in choices for choice in each))
+        return Optional[Literal[known]], None  # noqa: UP045 - a Literal made here has no |
     return str | None, None
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """Of a type such as Literal["a", "b"] | None; nothing where it is of another kind."""
+    of_each = [
+        get_args(each) if get_origin(each) is Literal else () for each in get_args(kind) if each is not type(None)
+    ]
+    return tuple(choice for each in of_each for choice in each) if all(of_each) else ()
