@@ -67,7 +67,7 @@ class TestEveryMethodInEveryRegime:
         learned = fitted(name, regime)
         directed = learned.adjacency_ & ~learned.adjacency_.T & 1
         assert is_dag(directed)
-        assert learned.graph_.is_dag or METHODS[name].estimator.endswith((":PC", ":GES"))
+        assert learned.graph_.is_dag or METHODS[name].estimator.endswith((":PC", ":GES", ":EvidenceSearch"))
         assert learned.graph_.names == SIMULATION.truth.names
         assert learned.sites_ == tuple(silo.name for silo in SIMULATION.silos)
         assert learned.learned_alone == (regime in ("separate", "voting"))

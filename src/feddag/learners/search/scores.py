@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +72,7 @@ class Scores(ABC):
         self._ask = ask
         self._sites = site_count
         self._rows: float | None = None
+        self._compared: dict[str, Comparison] = {}
 
     @property
     def neighbourhood(self) -> dict[Family, Float[np.ndarray, " node"]]:
@@ -116,9 +118,15 @@ class Scores(ABC):
             for kind, scores in known._asdict().items():
                 found = self._as_arrays(list(scores)) | {"scores": np.array(list(scores.values()))}
                 arrays |= prefixed(f"{k}/{kind}", found)
-        return {"references": len(self._known)}, arrays
+        for k, comparison in enumerate(self._compared.values()):
+            arrays |= prefixed(f"compared/{k}", comparison._asdict())
+        return {"references": len(self._known), "rows": self._rows, "compared": list(self._compared)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        self._rows = document["rows"]
+        self._compared = {
+            key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
+        }
         self._known = []
         for k in range(document["references"]):
             neighbourhood, joint = (
@@ -129,6 +137,12 @@ class Scores(ABC):
 
     def compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         """Sums and differences of joint scores, as `terms` say."""
+        key = hashlib.sha256(repr(families).encode() + terms.tobytes()).hexdigest()
+        if key not in self._compared:
+            self._compared[key] = self._asked_to_compare(families, terms)
+        return self._compared[key]
+
+    def _asked_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
         rows, share = self.rows, answer["site_rows"] / self.rows
         # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
