@@ -1,0 +1,37 @@
+"""Time, rounds and memory of the search with its defaults: 10 sites of 600 rows, ER2, tuning seed 1.
+
+    .venv/bin/python benchmarks/search_speed.py --nodes 10 20 40
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+
+import feddag
+
+SETTINGS = {"heterogeneous": ({"heterogeneous": True}, "graph"), "gp": ({"mechanism": "gp"}, "all")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", nargs="+", type=int, default=[10, 20, 40])
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    asked = parser.parse_args()
+    for nodes in asked.nodes:
+        for name in asked.settings:
+            options, sharing = SETTINGS[name]
+            simulation = feddag.simulate(nodes, **options, seed=1)
+            learner = feddag.EvidenceSearch(sharing).fit(simulation)
+            metrics = feddag.compare(learner.dag_, simulation.truth)
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            sent = max(learner.communication_.sent.values()) / 1e6
+            print(
+                f"{nodes} nodes, {name}: {learner.seconds_:.1f} s, {len(learner.history_.rounds)} rounds, "
+                f"{sent:.2f} MB sent by a site, peak memory so far {memory:.0f} MB, SHD {metrics.shd}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
