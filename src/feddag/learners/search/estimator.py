@@ -57,7 +57,8 @@ class EvidenceSearch(Learner):
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
             evidence and by its standard error; the edge is undirected otherwise.
         seed: Of the restarts.
-        workers: Threads that the work is spread over; the machine's cores where it is None.
+        workers: Threads that the work is spread over. Where it is None, the machine's cores with `sharing="all"`, and
+            one otherwise.
 
     Attributes:
         graph_: The learned `CausalGraph`; directions that the data cannot tell are left open (a PDAG).
@@ -171,8 +172,9 @@ class EvidenceSearch(Learner):
             CommonMechanisms(silo) if common_mechanisms else OwnMechanisms(silo, equal_noise=equal_noise)
             for silo in silos
         ]
-        # one thread for each site's linear algebra: sites work side by side
-        with threadpool_limits(1), InProcess(sites, min(self._workers(), len(sites))) as federation:
+        # sites that score by themselves do so on matrices too small to gain from a second thread
+        workers = self._workers() if common_mechanisms else self.workers or 1
+        with threadpool_limits(1), InProcess(sites, min(workers, len(sites))) as federation:
             yield (
                 federation,
                 Coordinator(

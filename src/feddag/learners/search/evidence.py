@@ -238,7 +238,7 @@ class CoarseEvidence:
             chosen = np.flatnonzero(sizes == size)
             border = FUNCTIONS + self._per_pair * size
             width = size * FUNCTIONS + self._per_pair * size * (size - 1) // 2
-            step = max(1, _BATCH_BYTES // (8 * self.nodes * border * (width + border)))
+            step = max(1, _BATCH_BYTES // (8 * len(RIDGES) * self.nodes * border * (width + border)))
             for start in range(0, len(chosen), step):
                 batch = chosen[start : start + step]
                 members = np.nonzero(parents[batch])[1].reshape(len(batch), size)
@@ -271,7 +271,7 @@ class CoarseEvidence:
         every = np.broadcast_to(np.arange(nodes)[:, None], (count, nodes, 1))
         partners = np.broadcast_to(members[:, None, :], (count, nodes, size))
         borders = np.concatenate([self._singles(every), self._pairs(partners, every)], axis=-1)
-        (width, border), features = (columns.shape[1], borders.shape[2]), np.arange(columns.shape[1])
+        width, border = columns.shape[1], borders.shape[2]
 
         totals = self._totals[children]
         precisions = None if self._precisions is None else self._precisions[children, None]
@@ -285,41 +285,42 @@ class CoarseEvidence:
         flat = across.reshape(count, nodes * border, width)
         to_child = self._to_nodes[borders, children[:, None, None]].transpose(2, 0, 1)
         own = self._to_nodes[columns, children[:, None]]
-        leaving = self._positions_of_members(size)
 
-        found = np.empty((len(RIDGES), count, nodes))
-        for k, ridge in enumerate(RIDGES):
-            unit = np.log(ridge)
-            system = within.copy()
-            system[:, features, features] += ridge
-            inverse = np.linalg.inv(system)
-            weights = (inverse @ own[..., None])[..., 0]
-            explained = totals - (own * weights).sum(axis=1)
-            volume = np.linalg.slogdet(system)[1] - width * unit
+        ridges = np.array(RIDGES)[:, None, None]
+        unit = np.log(ridges)
+        system = within + ridges[..., None] * np.eye(width)
+        inverse = np.linalg.inv(system)
+        weights = (inverse @ own[..., None])[..., 0]
+        explained = totals - (own * weights).sum(axis=-1)
+        volume = np.linalg.slogdet(system)[1] - width * unit[..., 0]
 
-            bordered = np.zeros((border + 1, border + 1, count, nodes))
-            projected = (flat @ inverse).reshape(count, nodes, border, width)
-            bordered[:-1, :-1] = corners - (projected @ across.swapaxes(2, 3)).transpose(2, 3, 0, 1)
-            bordered[np.arange(border), np.arange(border)] += ridge
-            bordered[-1, :-1] = to_child - (flat @ weights[..., None]).reshape(count, nodes, border).transpose(2, 0, 1)
-            bordered[-1, -1] = explained[:, None]
-            # the child and its parents cannot be added: their entries come below
-            neutral = np.eye(border)[:, :, None]
-            bordered[:-1, :-1, families, children] = neutral
-            bordered[:-1, :-1, families[:, None], members] = neutral[..., None]
-            residual, growth = _eliminate(bordered)
-            growth -= border * unit
+        bordered = np.zeros((border + 1, border + 1, len(RIDGES), count, nodes))
+        projected = (flat @ inverse).reshape(len(RIDGES), count, nodes, border, width)
+        bordered[:-1, :-1] = corners[:, :, None] - (projected @ across.swapaxes(2, 3)).transpose(3, 4, 0, 1, 2)
+        bordered[np.arange(border), np.arange(border)] += ridges
+        bordered[-1, :-1] = to_child[:, None] - (flat @ weights[..., None]).reshape(
+            len(RIDGES), count, nodes, border
+        ).transpose(3, 0, 1, 2)
+        bordered[-1, -1] = explained[..., None]
+        # the child and its parents cannot be added: their entries come below
+        neutral = np.eye(border)[:, :, None, None]
+        bordered[:-1, :-1, :, families, children] = neutral
+        bordered[:-1, :-1, :, families[:, None], members] = neutral[..., None]
+        residual, growth = _eliminate(bordered)
+        growth -= border * unit
 
-            residual[families, children], growth[families, children] = explained, 0.0
-            if size:
-                taken = np.zeros((leaving.shape[1] + 1, leaving.shape[1] + 1, count, size))
-                taken[:-1, :-1] = inverse[:, leaving[:, :, None], leaving[:, None, :]].transpose(2, 3, 0, 1)
-                taken[-1, :-1] = weights[:, leaving].transpose(2, 0, 1)
-                lost, shrinkage = _eliminate(taken)
-                residual[families[:, None], members] = explained[:, None] - lost
-                growth[families[:, None], members] = shrinkage + leaving.shape[1] * unit
-            found[k] = per_row(residual / self._rows, precisions) + (volume[:, None] + growth) / (2 * self._rows)
-        return averaged(found, self._rows)
+        residual[:, families, children], growth[:, families, children] = explained, 0.0
+        if size:
+            leaving = self._positions_of_members(size)
+            several = leaving.shape[1]
+            taken = np.zeros((several + 1, several + 1, len(RIDGES), count, size))
+            taken[:-1, :-1] = inverse[:, :, leaving[:, :, None], leaving[:, None, :]].transpose(3, 4, 0, 1, 2)
+            taken[-1, :-1] = weights[:, :, leaving].transpose(3, 0, 1, 2)
+            lost, shrinkage = _eliminate(taken)
+            residual[:, families[:, None], members] = explained[..., None] - lost
+            growth[:, families[:, None], members] = shrinkage + several * unit
+        scores = per_row(residual / self._rows, precisions) + (volume[..., None] + growth) / (2 * self._rows)
+        return averaged(scores, self._rows)
 
     def _positions_of_members(self, size: int) -> Int[np.ndarray, "parent column"]:
         """Among the columns of a set of parents, those that go with each of them."""
