@@ -1,6 +1,8 @@
-"""Time, rounds and memory of the search with its defaults: 10 sites of 600 rows, ER2, tuning seed 1.
+"""Time, rounds and memory of the search with its defaults.
 
     .venv/bin/python benchmarks/search_speed.py --nodes 10 20 40
+
+10 sites of 600 rows, ER2 graphs, tuning seed 1.
 """
 
 from __future__ import annotations
