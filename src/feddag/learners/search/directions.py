@@ -20,8 +20,7 @@ from scipy.stats import norm
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
 from feddag.learners.search.knowledge import Knowledge
 from feddag.learners.search.order_search import OrderSearch
-from feddag.learners.search.refinement import families_of
-from feddag.learners.search.scores import Family, Scores, bits, members
+from feddag.learners.search.scores import Family, Scores, bits, families_of, members
 
 Graph = Int8[np.ndarray, "node node"]
 

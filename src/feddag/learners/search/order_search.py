@@ -16,10 +16,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from feddag.learners.search.knowledge import Knowledge
-from feddag.learners.search.scores import Family, Scores, members
-
-_LEAST_GAIN = 1e-10
-"""Differences of scores below this are rounding."""
+from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, members
 
 
 class Parents(NamedTuple):
@@ -118,7 +115,7 @@ class OrderSearch:
         rest = [other for other in order if other != node]
         totals[[not self._may_stand(rest, node, place) for place in range(len(order))]] = np.inf
         best, current = int(totals.argmin()), order.index(node)
-        if totals[best] >= totals[current] - _LEAST_GAIN:
+        if totals[best] >= totals[current] - LEAST_GAIN:
             return order
         return [*rest[:best], node, *rest[best:]]
 
@@ -161,7 +158,7 @@ class OrderSearch:
             scores = known[family]
             removable = members(parents & ~self._knowledge.required[node])
             worst = min(removable, key=lambda other: scores[other], default=None)
-            if worst is None or scores[worst] >= scores[node] - _LEAST_GAIN:
+            if worst is None or scores[worst] >= scores[node] - LEAST_GAIN:
                 return Parents(parents, float(scores[node]))
             parents &= ~(1 << worst)
 
@@ -171,6 +168,6 @@ class OrderSearch:
             node, parents = family
             scores = self._scores.neighbourhood[family]
             candidates = self._knowledge.allowed[node] & ~parents
-            better = [other for other in np.argsort(scores).tolist() if scores[other] < scores[node] - _LEAST_GAIN]
+            better = [other for other in np.argsort(scores).tolist() if scores[other] < scores[node] - LEAST_GAIN]
             self._additions[family] = [other for other in better if candidates >> other & 1]
         return self._additions[family]

@@ -9,19 +9,13 @@ import numpy as np
 from jaxtyping import Float, Int8
 
 from feddag.learners.search.knowledge import Knowledge
-from feddag.learners.search.scores import Family, Scores, bits, members
-
-_LEAST_GAIN = 1e-10
+from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of, members
 
 
 class _Change(NamedTuple):
     gain: float
     families: tuple[Family, ...]
     """The children whose parents change, with their new parents."""
-
-
-def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
-    return [(child, bits(np.flatnonzero(column).tolist())) for child, column in enumerate(adjacency.T)]
 
 
 def joint_score(scores: Scores, adjacency: Int8[np.ndarray, "node node"]) -> float:
@@ -39,7 +33,7 @@ def refined(
     while True:
         scores.ask_joint(family for child in changed for family in _around(child, parents[child], knowledge))
         best = max(_changes(scores, knowledge, parents), key=lambda change: change.gain, default=None)
-        if best is None or best.gain <= _LEAST_GAIN:
+        if best is None or best.gain <= LEAST_GAIN:
             break
         for child, chosen in best.families:
             parents[child] = chosen

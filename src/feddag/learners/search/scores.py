@@ -22,6 +22,9 @@ Family = tuple[int, int]
 Ask = Callable[[str, Arrays], dict[str, np.ndarray]]
 """One round of the federation: a task's name and arrays go out, the mean over sites comes back."""
 
+LEAST_GAIN = 1e-10
+"""Differences of scores below this are rounding."""
+
 _SETS_PER_ROUND = 64
 """Sets of parents whose Gram matrices are asked for at once: each may have a hundred thousand entries."""
 
@@ -40,6 +43,10 @@ def members(parents: int) -> list[int]:
         found.append(lowest.bit_length() - 1)
         parents ^= lowest
     return found
+
+
+def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
+    return [(child, bits(np.flatnonzero(column).tolist())) for child, column in enumerate(adjacency.T)]
 
 
 class _Known(NamedTuple):
@@ -217,11 +224,10 @@ class CommonScores(Scores):
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         super().refer_to(graph)
-        families = [(child, bits(np.flatnonzero(graph[:, child]))) for child in range(self.nodes)]
         variances = self._common_frame()["scale"] ** 2
         noise = [
             variances[family[0]] * _regression(moments, family[0], fit, self.rows)[1]
-            for family, fit, moments in self._fits(families)
+            for family, fit, moments in self._fits(families_of(graph))
         ]
         self._precisions = variances / np.mean(noise)
 
