@@ -61,19 +61,17 @@ class Cell:
             frames = {site: (frame - frame.mean()) / frame.std(ddof=0) for site, frame in frames.items()}
         return frames, simulation.truth
 
-    def published(self, regime: str, prefix: str = "") -> float | None:
-        """The best published mean SHD in a regime, of methods whose name has the prefix or ends with it."""
+    def published_rows(self, regime: str, metric: str) -> list[dict[str, str]]:
+        """The paper's figures in a regime, one for each method that has one."""
+        setting = (self.functions, self.graph, str(self.nodes), str(self.rows), "1.0", regime, metric)
+        names = ("functions", "graph", "nodes", "n_per_client", "participation", "regime", "metric")
         with PUBLISHED.open() as file:
-            figures = [
-                float(row["mean"])
-                for row in csv.DictReader(file)
-                if (row["functions"], row["graph"], row["nodes"], row["n_per_client"], row["participation"])
-                == (self.functions, self.graph, str(self.nodes), str(self.rows), "1.0")
-                and row["regime"] == regime
-                and row["metric"] == "SHD"
-                and prefix in row["method"]
-                and row["mean"]
-            ]
+            rows = list(csv.DictReader(file))
+        return [row for row in rows if row["mean"] and tuple(row[name] for name in names) == setting]
+
+    def published(self, regime: str, method: str = "") -> float | None:
+        """The best published mean SHD in a regime, of methods whose name contains this."""
+        figures = [float(row["mean"]) for row in self.published_rows(regime, "SHD") if method in row["method"]]
         return min(figures, default=None)
 
 

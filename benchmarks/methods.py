@@ -9,7 +9,6 @@ that file changes, and `--seeds none` runs nothing.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +17,7 @@ from statistics import mean, pstdev
 from typing import Any
 
 import feddag
-from cells import CELLS, PUBLISHED, Cell
+from cells import CELLS, Cell
 from feddag.learners.registry import find_method
 from search_page import table
 from store import Store, seeds_of
@@ -42,15 +41,9 @@ class Setting:
 
     def published(self, metric: str) -> tuple[float, float] | None:
         """Mean and standard deviation."""
-        with PUBLISHED.open() as file:
-            for row in csv.DictReader(file):
-                if (
-                    (row["functions"], row["graph"], row["nodes"], row["n_per_client"], row["participation"])
-                    == (self.cell.functions, self.cell.graph, str(self.cell.nodes), str(self.cell.rows), "1.0")
-                    and (row["regime"], row["method"], row["metric"]) == (self.regime, self.published_as, metric)
-                    and row["mean"]
-                ):
-                    return float(row["mean"]), float(row["std"])
+        for row in self.cell.published_rows(self.regime, metric):
+            if row["method"] == self.published_as:
+                return float(row["mean"]), float(row["std"])
         return None
 
 
