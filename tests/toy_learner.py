@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from feddag import parameters as must_be
-from feddag.federation import Answer, InProcess, Task
+from feddag.federation import Answer, Federation, Task
 from feddag.graphs import CausalGraph
-from feddag.learners.base import SEED, Learner
+from feddag.learners.base import SEED
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Status
 
 
@@ -39,7 +40,7 @@ class History:
 
 
 class Server:
-    def __init__(self, federation: InProcess) -> None:
+    def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self.history = History()
         self.scores = np.zeros((0, 0))
@@ -57,7 +58,7 @@ class Server:
         self.history, self.scores = History(document["edges"]), arrays["scores"]
 
 
-class Toy(Learner):
+class Toy(FederatedLearner):
     constraints: ClassVar = {
         "it_max": must_be.whole(1),
         "threshold": must_be.positive,
@@ -73,18 +74,19 @@ class Toy(Learner):
         self.weighting = weighting
         self.seed = seed
 
-    def _fit(self, silos, watch):
-        sites = [Site(silo.name, np.corrcoef(silo.values.T)) for silo in silos]
-        with InProcess(sites, self._workers()) as federation:
-            server = Server(federation)
-            keeper = watch.keeper(self._fingerprint(silos), server, federation)
-            while len(server.history.edges) < self.it_max:
-                server.round(self.threshold)
-                figures = {"round": f"{len(server.history.edges)}", "edges": f"{server.history.edges[-1]}"}
-                keeper.after_round(Status(None, figures, watch.seconds))
-            keeper.save()
+    def site(self, silo, position):
+        return Site(silo.name, np.corrcoef(silo.values.T))
+
+    def _learn(self, federation, columns, watch):
+        server = Server(federation)
+        keeper = watch.keeper(server, federation)
+        while len(server.history.edges) < self.it_max:
+            server.round(self.threshold)
+            figures = {"round": f"{len(server.history.edges)}", "edges": f"{server.history.edges[-1]}"}
+            keeper.after_round(Status(None, figures, watch.seconds))
+        keeper.save()
         self.edge_scores_ = server.scores
-        self.graph_ = CausalGraph(server.scores > self.threshold, silos[0].columns, server.scores)
+        self.graph_ = CausalGraph(server.scores > self.threshold, columns, server.scores)
         self.history_, self.communication_ = server.history, federation.ledger
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

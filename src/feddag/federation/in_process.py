@@ -20,29 +20,31 @@ class InProcess:
     """A federation whose sites are objects of this process."""
 
     def __init__(self, sites: Sequence[Site], workers: int) -> None:
-        self._sites = tuple(sites)
+        self.local_sites = tuple(sites)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="feddag-site")
         self.sites = tuple(site.name for site in sites)
+        self.summed = 0
         self.ledger = Ledger()
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
-        answers = list(self._pool.map(lambda site: site.answer(task), self._sites))
+        answers = list(self._pool.map(lambda site: site.answer(task), self.local_sites))
         received = array_bytes(task.arrays)
         for k, site in enumerate(self.sites):
             sent = array_bytes(answers[k].arrays) if k in task.participants else 0
             self.ledger.record(site, sent=sent, received=received)
+        self.summed = len(task.participants)
         return weighted_mean([answers[k] for k in task.participants])
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The sites' state and what was sent, as a JSON document and named arrays."""
         arrays: dict[str, np.ndarray] = {}
-        for k, site in enumerate(self._sites):
+        for k, site in enumerate(self.local_sites):
             arrays |= prefixed(f"{k}", site.snapshot())
         return {"ledger": vars(self.ledger)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         self.ledger = Ledger(**document["ledger"])
-        for k, site in enumerate(self._sites):
+        for k, site in enumerate(self.local_sites):
             site.restore(under(f"{k}", arrays))
 
     def close(self) -> None:

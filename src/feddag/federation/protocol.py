@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class Task:
     arrays: Arrays
     participants: tuple[int, ...]
     """Positions of the sites whose answers are summed; the others work too, and send nothing."""
+    complete: bool = False
+    """Whether the sum means nothing without each of them: then an engine waits for a site that is out of reach."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,19 @@ class Federation(Protocol):
     """The server's side: all it can do is have a task done and see the weighted mean of the answers."""
 
     sites: tuple[str, ...]
+    local_sites: tuple[Site, ...]
+    """The sites themselves, where they are objects of this process; on a network there are none."""
+    summed: int
+    """How many sites entered the last sum: fewer than asked where some were out of reach."""
     ledger: Ledger
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]: ...
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What the engine has to remember of the run, as a JSON document and named arrays."""
+        ...
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None: ...
 
 
 def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:

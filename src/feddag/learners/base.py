@@ -90,10 +90,10 @@ class Learner(BaseEstimator, ABC):
 
     def _fit_watched(self, silos: tuple[Silo, ...], watch: Watch) -> Self:
         """Learn from checked tables."""
+        if watch.checkpoint is not None:
+            watch.fingerprint = self._fingerprint(silos)
         self._fit(silos, watch)
-        self.adjacency_ = self.graph_.adjacency
-        self.sites_ = tuple(silo.name for silo in silos)
-        self._name_features(silos[0].columns)
+        self._name([silo.name for silo in silos], silos[0].columns)
         self.seconds_ = watch.seconds
         return self
 
@@ -106,8 +106,11 @@ class Learner(BaseEstimator, ABC):
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
-        must_be.check(self.get_params(), self.constraints)
+        self.check_parameters()
         return as_silos(silos)
+
+    def check_parameters(self) -> None:
+        must_be.check(self.get_params(), self.constraints)
 
     @property
     def learned_alone(self) -> bool:
@@ -133,16 +136,16 @@ class Learner(BaseEstimator, ABC):
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
-        self.sites_ = tuple(document["sites"])
-        self._name_features(document["columns"])
         self.edge_scores_ = arrays["edge_scores"]
         self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], self.edge_scores_)
-        self.adjacency_ = self.graph_.adjacency
+        self._name(document["sites"], document["columns"])
         self.communication_ = Ledger(**document["ledger"])
         self.seconds_ = document["seconds"]
         return self
 
-    def _name_features(self, columns: Sequence[str]) -> None:
+    def _name(self, sites: Sequence[str], columns: Sequence[str]) -> None:
+        self.adjacency_ = self.graph_.adjacency
+        self.sites_ = tuple(sites)
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
 
@@ -157,8 +160,13 @@ class Learner(BaseEstimator, ABC):
         """Of all that decides the result, so that a run is never resumed as another."""
         parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
         described = [type(self).__name__, parameters]
-        digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=float).encode())
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=_plain).encode())
         for silo in silos:
             digest.update(json.dumps([silo.name, silo.columns]).encode())
             digest.update(np.ascontiguousarray(silo.values).tobytes())
         return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A parameter that JSON does not know: a learner, or one of numpy's numbers."""
+    return type(value).__name__ if isinstance(value, Learner) else float(value)

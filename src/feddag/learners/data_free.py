@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
 
 from feddag import parameters as must_be
 from feddag.federation import Ledger
-from feddag.graphs import CausalGraph
+from feddag.graphs import Adjacency, CausalGraph
 from feddag.learners.base import SEED
-from feddag.learners.one_step import Note, OneStep
+from feddag.learners.keeper import Watch
+from feddag.learners.one_step import OneStep
 from feddag.silos import Silo
 
 
-class Empty(OneStep):
+class DataFree(OneStep):
+    """A learner that writes `_draw`."""
+
+    @abstractmethod
+    def _draw(self, nodes: int) -> Adjacency: ...
+
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        adjacency = self._draw(len(silos[0].columns))
+        self._once(watch, lambda note: (CausalGraph(adjacency, silos[0].columns, adjacency), Ledger()))
+
+
+class Empty(DataFree):
     """The graph without an edge. Its SHD is the number of true edges."""
 
     constraints: ClassVar = {}
 
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        nodes = len(silos[0].columns)
-        return CausalGraph(np.zeros((nodes, nodes)), silos[0].columns, np.zeros((nodes, nodes))), Ledger()
+    def _draw(self, nodes: int) -> Adjacency:
+        return np.zeros((nodes, nodes), dtype=np.int8)
 
 
-class Random(OneStep):
+class Random(DataFree):
     """A random DAG: the variables in a random order, and each edge along it with the same probability.
 
     Args:
@@ -38,11 +50,10 @@ class Random(OneStep):
         self.edges_per_node = edges_per_node
         self.seed = seed
 
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        nodes = len(silos[0].columns)
+    def _draw(self, nodes: int) -> Adjacency:
         draw = np.random.default_rng(self.seed)
         order = draw.permutation(nodes)
         probability = 2 * self.edges_per_node / (nodes - 1)
         adjacency = np.zeros((nodes, nodes), dtype=np.int8)
         adjacency[np.ix_(order, order)] = np.triu(draw.random((nodes, nodes)) < probability, k=1)
-        return CausalGraph(adjacency, silos[0].columns, adjacency), Ledger()
+        return adjacency

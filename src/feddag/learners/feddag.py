@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
-from feddag.federation import InProcess, Ledger
+from feddag.federation import Federation, InProcess, Ledger
 from feddag.federation.arrays import flatten, prefixed, under, unflatten
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.augmented_lagrangian import Schedule, default_pair
-from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS, Learner
+from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
 from feddag.learners.coordinator import Coordinator, Plan
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.history import History, Round, SiteView, mean_distances
 from feddag.learners.keeper import Watch
 from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
@@ -42,7 +43,7 @@ from feddag.models.compilation import keep_compiled_programs
 from feddag.silos import Silo
 
 
-class FedDAG(Learner):
+class FedDAG(FederatedLearner):
     """Learn one causal graph from the tables of many sites.
 
     Defaults are the paper's (tables 10 to 12).
@@ -165,40 +166,46 @@ class FedDAG(Learner):
 
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         keep_compiled_programs()
-        columns = silos[0].columns
-        alone = self.sharing == "none"
-        learned = self._learn_alone(silos, watch) if alone else [self._learn(silos, self._workers(), watch)]
-        self.mechanisms_ = {site: params for each in learned for site, params in each.sites.items()}
-        self.means_ = {silo.name: silo.values.mean(axis=0) for silo in silos}
+        if self.sharing != "none":
+            super()._fit(silos, watch)
+            return
+        learned = self._learn_alone(silos, watch)
+        self._keep(learned, silos[0].columns)
+        self.history_ = {silo.name: each.history for silo, each in zip(silos, learned, strict=True)}
+        self.communication_ = Ledger()
+
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        learned = self._learned(federation, len(columns), watch)
+        self._keep([learned], columns)
+        self.history_ = learned.history
+        self.communication_ = federation.ledger
+
+    def _keep(self, learned: Sequence[_Learned], columns: tuple[str, ...]) -> None:
+        self.mechanisms_ = {site.name: params for each in learned for site, params in each.sites}
+        self.means_ = {site.name: site.means for each in learned for site, _ in each.sites}
         self.site_graphs_ = {site: self._graph(self._scores(p), columns) for site, p in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
         self.edge_scores_ = np.mean([self._scores(each.params) for each in learned], axis=0)
         self.graph_ = self._graph(self.edge_scores_, columns)
-        if alone:
-            self.history_ = {silo.name: each.history for silo, each in zip(silos, learned, strict=True)}
-            self.communication_ = Ledger()
-        else:
-            self.history_ = learned[0].history
-            self.communication_ = learned[0].ledger
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
-        silos = super().check(silos)
+    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        super().check_federation(sites, columns)
         if self.sharing == "graph" and not self._model().separable:
             raise FeddagError(
                 f"The model {self.model!r} cannot share its graph alone, which is a part of its mechanisms. "
                 "Choose sharing='all' or sharing='none'."
             )
-        self._participants(len(silos))
-        return silos
+        self._participants(sites)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()
         arrays["U"] = self.U_
-        for k, site in enumerate(self.sites_):
+        for k, site in enumerate(self.mechanisms_):
             arrays |= prefixed(f"mechanisms/{k}", flatten(self.mechanisms_[site]))
             arrays[f"means/{k}"] = self.means_[site]
             arrays[f"site_scores/{k}"] = np.asarray(self.site_graphs_[site].scores)
         histories = self.history_ if isinstance(self.history_, dict) else {"": self.history_}
+        document["mechanisms"] = list(self.mechanisms_)
         document["rounds"] = []
         for k, history in enumerate(histories.values()):
             records, graphs = history.snapshot()
@@ -211,11 +218,12 @@ class FedDAG(Learner):
         template = initial_parameters(self._model(), self.n_features_in_, self.seed, SERVER)
         self.mechanisms_ = {
             site: jax.tree.map(np.asarray, unflatten(template, under(f"mechanisms/{k}", arrays)))
-            for k, site in enumerate(self.sites_)
+            for k, site in enumerate(document["mechanisms"])
         }
-        self.means_ = {site: arrays[f"means/{k}"] for k, site in enumerate(self.sites_)}
+        self.means_ = {site: arrays[f"means/{k}"] for k, site in enumerate(self.mechanisms_)}
         self.site_graphs_ = {
-            site: self._graph(arrays[f"site_scores/{k}"], document["columns"]) for k, site in enumerate(self.sites_)
+            site: self._graph(arrays[f"site_scores/{k}"], document["columns"])
+            for k, site in enumerate(self.mechanisms_)
         }
         self.U_ = arrays["U"]
         histories = [
@@ -231,6 +239,8 @@ class FedDAG(Learner):
         A DataFrame's columns are found by name; an array's are taken in the order of `feature_names_in_`.
         """
         check_is_fitted(self)
+        if not self.mechanisms_:
+            raise FeddagError("The mechanisms stayed at the sites of the federation. Predict there.")
         if site not in self.mechanisms_:
             raise FeddagError(f"site must be one of {', '.join(self.sites_)}. Got {site!r} instead.")
         if isinstance(X, pd.DataFrame):
@@ -268,12 +278,11 @@ class FedDAG(Learner):
         return int(self.participation)
 
     def _plan(self, nodes: int, sites: int) -> Plan:
-        sharing = "all" if self.sharing == "all" else "graph"
-        rho_init, beta = default_pair(nodes, sharing, self.acyclicity)
+        rho_init, beta = default_pair(nodes, self._shared(), self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
         return Plan(
             nodes=nodes,
-            objective=Objective(self._model(), self.acyclicity, self.l1, self.learning_rate),
+            objective=self._objective(),
             schedule=Schedule(
                 alpha_init=self.alpha_init,
                 rho_init=self.rho_init or rho_init,
@@ -286,10 +295,17 @@ class FedDAG(Learner):
             ),
             phases=(self.it_fl,) * full + ((rest,) if rest else ()),
             participants=1 if self.sharing == "none" else self._participants(sites),
-            sharing=sharing,
+            sharing=self._shared(),
             threshold=self._threshold(),
             seed=self.seed,
         )
+
+    def _objective(self) -> Objective:
+        return Objective(self._model(), self.acyclicity, self.l1, self.learning_rate)
+
+    def _shared(self) -> str:
+        """What a site shares, if only with itself."""
+        return "all" if self.sharing == "all" else "graph"
 
     def _threshold(self) -> float:
         return self.threshold or self._model().threshold
@@ -302,29 +318,27 @@ class FedDAG(Learner):
 
     def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[_Learned]:
         """Every site is a federation of its own; several of them run at a time."""
-        with ThreadPoolExecutor(self._workers()) as pool:
-            return list(
-                pool.map(
-                    lambda k, silo: self._learn([silo], 1, watch.part(k + 1, silo.name), first=k),
-                    range(len(silos)),
-                    silos,
-                )
-            )
 
-    def _learn(self, silos: Sequence[Silo], workers: int, watch: Watch, first: int = 0) -> _Learned:
-        """Learn in one federation; `first` is its first site's position among all sites."""
-        plan = self._plan(len(silos[0].columns), len(silos))
-        sites = [
-            LocalSolver(
-                silo,
-                position,
-                plan.objective,
-                sharing=plan.sharing,
-                weighting=self.weighting,
-                seed=self.seed,
-            )
-            for position, silo in enumerate(silos, start=first)
-        ]
+        def learn(position: int, silo: Silo) -> _Learned:
+            with InProcess([self.site(silo, position)], 1) as federation:
+                return self._learned(federation, len(silo.columns), watch.part(position + 1, silo.name))
+
+        with ThreadPoolExecutor(self._workers()) as pool:
+            return list(pool.map(learn, range(len(silos)), silos))
+
+    def site(self, silo: Silo, position: int) -> LocalSolver:
+        return LocalSolver(
+            silo,
+            position,
+            self._objective(),
+            sharing=self._shared(),
+            weighting=self.weighting,
+            seed=self.seed,
+        )
+
+    def _learned(self, federation: Federation, nodes: int, watch: Watch) -> _Learned:
+        plan = self._plan(nodes, len(federation.sites))
+        sites = cast(tuple[LocalSolver, ...], federation.local_sites)
 
         def view() -> SiteView:
             scores = np.stack([self._scores(site.params) for site in sites])
@@ -336,19 +350,16 @@ class FedDAG(Learner):
                 shd_distance=shd_distance,
             )
 
-        with InProcess(sites, min(workers, len(sites))) as federation:
-            coordinator = Coordinator(federation, plan, view)
-            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation)
-            time_left = TimeLeft(self.h_tol, self.rho_max)
-            coordinator.run(lambda record: keeper.after_round(_status(record, time_left.after(record))))
-            keeper.save()
-        params = jax.tree.map(np.asarray, coordinator.params)
+        coordinator = Coordinator(federation, plan, view if sites else None)
+        keeper = watch.keeper(coordinator, federation)
+        time_left = TimeLeft(self.h_tol, self.rho_max)
+        coordinator.run(lambda record: keeper.after_round(_status(record, time_left.after(record))))
+        keeper.save()
         return _Learned(
-            params=params,
+            params=jax.tree.map(np.asarray, coordinator.params),
             # a site's own model takes over the last average, as it would before the next round
-            sites={site.name: jax.tree.map(np.asarray, take_over(site.params, coordinator.shared)) for site in sites},
+            sites=[(site, jax.tree.map(np.asarray, take_over(site.params, coordinator.shared))) for site in sites],
             history=coordinator.history,
-            ledger=federation.ledger,
         )
 
 
@@ -368,6 +379,6 @@ class _Learned:
     """The outcome of one federation."""
 
     params: Parameters
-    sites: dict[str, Parameters]
+    sites: list[tuple[LocalSolver, Parameters]]
+    """Those of this process, and what each has learned."""
     history: History
-    ledger: Ledger

@@ -35,6 +35,8 @@ class Watch:
     def __init__(self, progress: Progress | None, checkpoint: str | os.PathLike[str] | None) -> None:
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.fingerprint = ""
+        """Of what is learned from what: a checkpoint with another one is refused."""
         self._started = time.monotonic()
         self._earlier = [0.0]
 
@@ -56,9 +58,9 @@ class Watch:
             part.checkpoint = self.checkpoint.with_stem(f"{self.checkpoint.stem}-{number}")
         return part
 
-    def keeper(self, fingerprint: str, coordinator: Stateful, federation: Stateful | None = None) -> Keeper:
+    def keeper(self, coordinator: Stateful, federation: Stateful | None = None) -> Keeper:
         """Restore coordinator and federation if there is a checkpoint, and keep them from now on."""
-        keeper = Keeper(self, fingerprint, coordinator, federation)
+        keeper = Keeper(self, coordinator, federation)
         keeper.restore()
         return keeper
 
@@ -69,10 +71,9 @@ class Keeper:
     Without a path it saves nothing.
     """
 
-    def __init__(self, watch: Watch, fingerprint: str, coordinator: Stateful, federation: Stateful | None) -> None:
+    def __init__(self, watch: Watch, coordinator: Stateful, federation: Stateful | None) -> None:
         self._watch = watch
         self._path = watch.checkpoint
-        self._fingerprint = fingerprint
         self._kept = {"coordinator": coordinator} | ({} if federation is None else {"federation": federation})
         self._saved = time.monotonic()
 
@@ -81,7 +82,7 @@ class Keeper:
         if self._path is None or not self._path.exists():
             return
         document, arrays = load_checkpoint(self._path)
-        if document["fingerprint"] != self._fingerprint:
+        if document["fingerprint"] != self._watch.fingerprint:
             raise FeddagError(
                 f"{self._path} belongs to a run with other data or parameters. "
                 "Resume with those, or start a new run elsewhere."
@@ -105,7 +106,7 @@ class Keeper:
     def save(self) -> None:
         if self._path is None:
             return
-        document: dict[str, Any] = {"fingerprint": self._fingerprint, "seconds": self._watch.seconds}
+        document: dict[str, Any] = {"fingerprint": self._watch.fingerprint, "seconds": self._watch.seconds}
         arrays: dict[str, np.ndarray] = {}
         for name, each in self._kept.items():
             document[name], its = each.snapshot()

@@ -103,6 +103,7 @@ class LocalSolver:
         seed: int,
     ) -> None:
         self.name = silo.name
+        self.means = silo.values.mean(axis=0)
         self.loss = self.fit = math.nan
         self._device = jax.local_devices()[position % jax.local_device_count()]
         self._objective = objective

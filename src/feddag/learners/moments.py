@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from feddag.federation import Answer, Federation, InProcess, Ledger, Task
+from feddag.federation import Answer, Federation, Site, Task
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
-from feddag.learners.one_step import Note, OneStep
+from feddag.learners.one_step import FederatedOneStep, Note
 from feddag.silos import Silo
+
+SUMS = "moments.sums"
+PRODUCTS = "moments.products"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Moments:
     """Divided by the number of rows."""
 
 
-class FromMoments(OneStep):
+class FromMoments(FederatedOneStep):
     """A learner that writes `_learn_moments`. It learns from many sites exactly what it would from their pooled rows.
 
     What leaves a site: its number of rows, the sum of each variable, and the sum of each product of two, taken about
@@ -36,24 +39,25 @@ class FromMoments(OneStep):
     def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         """The graph with its scores."""
 
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        with InProcess([_Summands(silo.name, silo.values) for silo in silos], self._workers()) as federation:
-            moments = summed_moments(federation, silos[0].columns)
-        return self._learn_moments(moments, note), federation.ledger
+    def site(self, silo: Silo, position: int) -> Site:
+        del position
+        return Summands(silo.name, silo.values)
+
+    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        return self._learn_moments(summed_moments(federation, columns), note)
 
 
 def summed_moments(federation: Federation, columns: tuple[str, ...]) -> Moments:
     """The moments of all rows. The mean comes first, since products about it lose no digits."""
-    sites = len(federation.sites)
-    everyone = tuple(range(sites))
-    first = federation.aggregate(Task("moments.sums", 1, {}, {}, everyone))
+    everyone = tuple(range(len(federation.sites)))
+    first = federation.aggregate(Task(SUMS, 1, {}, {}, everyone, complete=True))
     mean = first["sum"] / first["rows"]
-    second = federation.aggregate(Task("moments.products", 2, {}, {"mean": mean}, everyone))
-    return Moments(round(float(first["rows"]) * sites), columns, second["products"] / first["rows"])
+    second = federation.aggregate(Task(PRODUCTS, 2, {}, {"mean": mean}, everyone, complete=True))
+    return Moments(round(float(first["rows"]) * len(everyone)), columns, second["products"] / first["rows"])
 
 
 @dataclass
-class _Summands:
+class Summands:
     """A site's side."""
 
     name: str

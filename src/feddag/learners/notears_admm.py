@@ -21,19 +21,22 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 
 from feddag import parameters as must_be
-from feddag.federation import Answer, Federation, InProcess, Ledger, Task
+from feddag.federation import Answer, Federation, Site, Task
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.notears import acyclicity, joined
-from feddag.learners.one_step import Note, OneStep
+from feddag.learners.one_step import FederatedOneStep, Note
 from feddag.silos import Silo
+
+ROWS = "admm.rows"
+FIT = "admm.fit"
 
 _RHO_INIT, _ACYCLICITY_FACTOR, _CONSENSUS_FACTOR = 1e-3, 1.75, 1.25
 _PRECISE = {"ftol": 0.0, "gtol": 1e-8, "maxiter": 500}
 """Small ρ make a flat problem, whose solution scipy's own tolerances leave to the order of the variables."""
 
 
-class NOTEARSADMM(OneStep):
+class NOTEARSADMM(FederatedOneStep):
     """Learn linear equations that every site fits alone, and that are pressed to agree and to be acyclic.
 
     Args:
@@ -62,26 +65,31 @@ class NOTEARSADMM(OneStep):
     def _threshold(self) -> float:
         return self.threshold
 
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        with InProcess([_Equations(silo.name, silo.values) for silo in silos], 1) as federation:
-            scores = np.abs(self.solve(federation, len(silos[0].columns), note))
+    def site(self, silo: Silo, position: int) -> Site:
+        del position
+        return _Equations(silo.name, silo.values)
+
+    def _site_workers(self) -> int:
+        return 1
+
+    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        scores = np.abs(self.solve(federation, len(columns), note))
         np.fill_diagonal(scores, 0)
-        return CausalGraph(threshold_to_dag(scores, self.threshold), silos[0].columns, scores), federation.ledger
+        return CausalGraph(threshold_to_dag(scores, self.threshold), columns, scores)
 
     def solve(
         self, federation: Federation, nodes: int, note: Note = lambda figures: None
     ) -> Float[np.ndarray, "node node"]:
         """The common weights before any threshold; [i, j] is that of the edge i → j."""
-        sites = len(federation.sites)
-        everyone = tuple(range(sites))
-        rows = float(federation.aggregate(Task("admm.rows", 0, {}, {}, everyone))["rows"]) * sites
+        everyone = tuple(range(len(federation.sites)))
+        rows = float(federation.aggregate(Task(ROWS, 0, {}, {}, everyone, complete=True))["rows"]) * len(everyone)
         W = np.zeros((nodes, nodes))
         alpha, rho, consensus_rho = 0.0, _RHO_INIT, _RHO_INIT
         for round_ in range(1, self.it_max + 1):
             numbers = {"rows": rows, "rho": consensus_rho}
-            found = federation.aggregate(Task("admm.fit", round_, numbers, {"W": W}, everyone))["W"]
+            found = federation.aggregate(Task(FIT, round_, numbers, {"W": W}, everyone))["W"]
             halves = np.concatenate([np.maximum(W, 0).ravel(), np.maximum(-W, 0).ravel()])
-            arguments = (found, sites * consensus_rho, self.l1, alpha, rho)
+            arguments = (found, federation.summed * consensus_rho, self.l1, alpha, rho)
             bounds = [(0.0, None)] * len(halves)
             W = joined(
                 minimize(_lagrangian, halves, arguments, "L-BFGS-B", jac=True, bounds=bounds, options=_PRECISE).x

@@ -1,4 +1,4 @@
-"""The base of learners that exchange no graphs: what they need reaches them at once, and then they compute."""
+"""The bases of learners that keep no state on the way: an interrupted fit begins again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 from feddag.errors import FeddagError
-from feddag.federation import Ledger
+from feddag.federation import Federation, Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
 from feddag.learners.status import Status
 from feddag.silos import Silo
@@ -36,18 +38,15 @@ class Records:
 
 
 class OneStep(Learner):
-    """A learner that writes `_learn`. An interrupted fit begins again; one that had ended is not repeated."""
+    """A learner of which only the outcome is kept: a fit that had ended is not repeated."""
 
     history_: Records
 
-    @abstractmethod
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        """The graph with its scores, and what was sent for it."""
-
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+    def _once(self, watch: Watch, learn: Callable[[Note], tuple[CausalGraph, Ledger]]) -> None:
+        """Set the graph with its scores, and what was sent for it, as `learn` finds them."""
         started = time.monotonic()
         outcome = _Outcome()
-        keeper = watch.keeper(self._fingerprint(silos), outcome)
+        keeper = watch.keeper(outcome)
 
         def note(figures: dict[str, float]) -> None:
             outcome.records.rows.append(figures)
@@ -56,7 +55,7 @@ class OneStep(Learner):
 
         if outcome.graph is None:
             with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other
-                outcome.graph, outcome.ledger = self._learn(silos, note)
+                outcome.graph, outcome.ledger = learn(note)
             note({"edges": len(outcome.graph.edges) + len(outcome.graph.undirected_edges)})
             keeper.save()
         self.graph_, self.edge_scores_ = outcome.graph, np.asarray(outcome.graph.scores)
@@ -92,6 +91,17 @@ class _Outcome:
             self.records, self.ledger = Records(document["rows"]), Ledger(**document["ledger"])
 
 
+class FederatedOneStep(OneStep, FederatedLearner):
+    """A learner with two sides that writes `_ask`."""
+
+    @abstractmethod
+    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        """The graph with its scores."""
+
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        self._once(watch, lambda note: (self._ask(federation, columns, note), federation.ledger))
+
+
 class OneTable(OneStep):
     """A learner that knows no sites: it learns from one table of variables none of which the others determine."""
 
@@ -99,8 +109,8 @@ class OneTable(OneStep):
     def _learn_table(self, table: Silo) -> CausalGraph:
         """The graph with its scores."""
 
-    def _learn(self, silos: tuple[Silo, ...], note: Note) -> tuple[CausalGraph, Ledger]:
-        return self._learn_table(silos[0]), Ledger()
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        self._once(watch, lambda note: (self._learn_table(silos[0]), Ledger()))
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         silos = super().check(silos)
@@ -115,12 +125,16 @@ class OneTable(OneStep):
 
 def check_rank(silos: Sequence[Silo]) -> None:
     """Refuse tables, taken together, in which a variable is a linear function of others."""
-    columns = silos[0].columns
-    rows = sum(silo.rows for silo in silos)
     where = f"Site {silos[0].name!r}" if len(silos) == 1 else "All sites together"
+    values = np.concatenate([silo.values for silo in silos])
+    check_covariance(np.cov(values, rowvar=False), len(values), silos[0].columns, where)
+
+
+def check_covariance(covariance: Float[np.ndarray, "node node"], rows: int, columns: Sequence[str], where: str) -> None:
     if rows <= len(columns):
         raise FeddagError(f"{where}: {rows} rows are too few for {len(columns)} columns. Give more rows than columns.")
-    correlations = np.corrcoef(np.concatenate([silo.values for silo in silos]), rowvar=False)
+    deviations = np.sqrt(covariance.diagonal())
+    correlations = covariance / np.outer(deviations, deviations)
     if np.linalg.matrix_rank(correlations, hermitian=True) == len(columns):
         return
     dependent = next(

@@ -11,7 +11,7 @@ Voting is that of Na and Yang, "Distributed Bayesian network structure learning"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
@@ -20,11 +20,13 @@ import numpy as np
 from sklearn.base import clone
 
 from feddag import parameters as must_be
-from feddag.federation import Answer, InProcess, Ledger, Task
+from feddag.errors import FeddagError
+from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
-from feddag.graphs import CausalGraph, ballot, majority, threshold_to_dag
+from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
 from feddag.silos import Silo
 
@@ -32,7 +34,7 @@ POOLED = "all sites"
 """The name of the table that holds all rows."""
 
 
-class InRegime(Learner):
+class InRegime(FederatedLearner):
     """Learn with another learner, which need not know that there are several sites.
 
     Args:
@@ -85,13 +87,34 @@ class InRegime(Learner):
             self.communication_ = Ledger({silo.name: silo.values.nbytes for silo in silos}, {})
             return
         learned = self._learn_alone(silos, watch)
-        graph, ledger = _vote(silos, [each.graph_ for each in learned])
+        voters = [_Voter(silo.name, lambda graph=each.graph_: graph) for silo, each in zip(silos, learned, strict=True)]
+        with InProcess(voters, 1) as federation:
+            graph, ledger = _vote(federation, silos[0].columns), federation.ledger
         self._keep(tables, learned)
         if self.regime == "separate":
             scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner._threshold()
             adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold)
             graph, ledger = CausalGraph(adjacency, graph.names, scores), Ledger()
         self.graph_, self.edge_scores_, self.communication_ = graph, np.asarray(graph.scores), ledger
+
+    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        super().check_federation(sites, columns)
+        self.learner.check_parameters()
+
+    def site(self, silo: Silo, position: int) -> Site:
+        del position
+        self.learner.check([silo])
+        return _Voter(silo.name, lambda: self._fresh().fit([silo]).graph_)
+
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        if self.regime != "voting":
+            raise FeddagError(
+                f"The regime {self.regime!r} has no federation. Choose 'voting', or learn where the data are."
+            )
+        self.graph_ = _vote(federation, columns)
+        self.edge_scores_, self.communication_ = np.asarray(self.graph_.scores), federation.ledger
+        self.learners_ = {}
+        self._set_from_learners()
 
     def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[Learner]:
         def learn(k: int, silo: Silo) -> Learner:
@@ -136,12 +159,15 @@ class InRegime(Learner):
         return self
 
 
-def _vote(silos: Sequence[Silo], graphs: Sequence[CausalGraph]) -> tuple[CausalGraph, Ledger]:
-    with InProcess([_Voter(silo.name, graph) for silo, graph in zip(silos, graphs, strict=True)], 1) as federation:
-        mean = federation.aggregate(Task("regimes.vote", 1, {}, {}, tuple(range(len(silos)))))
+VOTE = "regimes.vote"
+
+
+def _vote(federation: Federation, columns: Sequence[str]) -> CausalGraph:
+    mean = federation.aggregate(Task(VOTE, 1, {}, {}, tuple(range(len(federation.sites)))))
+    voters = federation.summed
     # whole numbers again, so that no rounding decides a tie
-    counts = {name: np.rint(shares * len(silos)) for name, shares in mean.items()}
-    return majority(counts["directed"], counts["undirected"], len(silos), silos[0].columns), federation.ledger
+    counts = {name: np.rint(shares * voters) for name, shares in mean.items()}
+    return majority(counts["directed"], counts["undirected"], voters, columns)
 
 
 @dataclass
@@ -149,15 +175,18 @@ class _Voter:
     """A site's side of the vote."""
 
     name: str
-    graph: CausalGraph
+    learn: Callable[[], CausalGraph]
+    adjacency: Adjacency | None = None
 
     def answer(self, task: Task) -> Answer:
         del task
-        directed, undirected = ballot(self.graph.adjacency)
+        if self.adjacency is None:
+            self.adjacency = self.learn().adjacency
+        directed, undirected = ballot(self.adjacency)
         return Answer(1.0, {"directed": directed, "undirected": undirected})
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
+        return {} if self.adjacency is None else {"adjacency": self.adjacency}
 
     def restore(self, state: Arrays) -> None:
-        pass
+        self.adjacency = state.get("adjacency")

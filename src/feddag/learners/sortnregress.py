@@ -19,7 +19,7 @@ from sklearn.linear_model import lars_path_gram
 from feddag import parameters as must_be
 from feddag.graphs import CausalGraph
 from feddag.learners.moments import FromMoments, Moments
-from feddag.learners.one_step import Note, check_rank
+from feddag.learners.one_step import Note, check_covariance, check_rank
 from feddag.silos import Silo
 
 
@@ -45,6 +45,7 @@ class SortnRegress(FromMoments):
 
     def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         covariance = moments.covariance
+        check_covariance(covariance, moments.rows, moments.columns, "All sites together")
         order = np.argsort(covariance.diagonal() if self.sort_by == "variance" else _r2(covariance))
         scores = np.zeros(covariance.shape)
         for k in range(1, len(order)):

@@ -140,7 +140,7 @@ class Coordinator:
         self._tell()
         number = len(self.history.rounds)
         everyone = tuple(range(len(self._federation.sites)))
-        answer = self._federation.aggregate(Task(name, number, {}, arrays, everyone))
+        answer = self._federation.aggregate(Task(name, number, {}, arrays, everyone, complete=True))
         self._untold = True
         return answer
 

@@ -14,8 +14,7 @@ taken to be Gaussian.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,21 +25,22 @@ from threadpoolctl import threadpool_limits
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
-from feddag.federation import InProcess
+from feddag.federation import Federation, Site
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, is_dag
-from feddag.learners.base import PROPORTION, SEED, WORKERS, Learner
+from feddag.learners.base import PROPORTION, SEED, WORKERS
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
 from feddag.learners.search.coordinator import Coordinator, History, Round
 from feddag.learners.search.directions import EdgeEvidence
-from feddag.learners.search.knowledge import EDGES, NAMES, TIERS, Edges, Knowledge
+from feddag.learners.search.knowledge import Edges, Knowledge
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.status import Status
 from feddag.silos import Silo
 
 
-class EvidenceSearch(Learner):
+class EvidenceSearch(FederatedLearner):
     """Learn one causal graph from the tables of many sites by search, whatever the units of their columns.
 
     Args:
@@ -54,6 +54,7 @@ class EvidenceSearch(Learner):
             others explain least come first.
         required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
         tiers: Lists of names; nothing in a later one causes anything in an earlier one.
+        exogenous: Names of variables that nothing in the graph causes.
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
             evidence and by its standard error; the edge is undirected otherwise.
         seed: Of the restarts.
@@ -78,10 +79,11 @@ class EvidenceSearch(Learner):
         "noise": must_be.one_of(("free", "equal")),
         "restarts": must_be.whole(0),
         "time_budget": must_be.positive | must_be.none,
-        "start": NAMES | must_be.none,
-        "required": EDGES,
-        "forbidden": EDGES,
-        "tiers": TIERS,
+        "start": must_be.names | must_be.none,
+        "required": must_be.edges,
+        "forbidden": must_be.edges,
+        "tiers": must_be.tiers,
+        "exogenous": must_be.names,
         "confidence": PROPORTION,
         "seed": SEED,
         "workers": WORKERS,
@@ -104,6 +106,7 @@ class EvidenceSearch(Learner):
         required: Edges = (),
         forbidden: Edges = (),
         tiers: Sequence[Sequence[str]] = (),
+        exogenous: Sequence[str] = (),
         confidence: float = 0.95,
         seed: int = 0,
         workers: int | None = None,
@@ -116,21 +119,19 @@ class EvidenceSearch(Learner):
         self.required = required
         self.forbidden = forbidden
         self.tiers = tiers
+        self.exogenous = exogenous
         self.confidence = confidence
         self.seed = seed
         self.workers = workers
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
-        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
-        checked = super().check(silos)
-        names = checked[0].columns
-        self._knowledge(names)
-        if self.start is not None and sorted(self.start) != sorted(names):
-            raise FeddagError(f"start must have every variable once: {', '.join(names)}. Got {self.start!r} instead.")
-        return checked
+    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        super().check_federation(sites, columns)
+        self._knowledge(columns)
+        if self.start is not None and sorted(self.start) != sorted(columns):
+            raise FeddagError(f"start must have every variable once: {', '.join(columns)}. Got {self.start!r} instead.")
 
     def _knowledge(self, names: Sequence[str]) -> Knowledge:
-        return Knowledge.of(names, self.required, self.forbidden, self.tiers)
+        return Knowledge.of(names, self.required, self.forbidden, self.tiers, self.exogenous)
 
     def log_evidence(self, silos: Any, graph: CausalGraph) -> float:
         """Of a graph without undirected edges: the mean per row, up to a constant. The higher, the better."""
@@ -140,52 +141,51 @@ class EvidenceSearch(Learner):
             raise FeddagError(f"graph must be a DAG over {', '.join(names)}. Got {graph!r} instead.")
         positions = [graph.names.index(name) for name in names]
         adjacency = graph.adjacency[np.ix_(positions, positions)]
-        with self._federated(silos, time.monotonic) as (_, coordinator):
+        with threadpool_limits(1), self._in_process(silos) as federation:
+            coordinator = self._coordinator(federation, names, time.monotonic)
             if self.noise == "equal":
                 coordinator.scores.refer_to(adjacency)
             return -joint_score(coordinator.scores, adjacency)
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        names = silos[0].columns
-        with self._federated(silos, lambda: watch.seconds) as (federation, coordinator):
-            keeper = watch.keeper(self._fingerprint(silos), coordinator, federation)
+    def site(self, silo: Silo, position: int) -> Site:
+        del position
+        if self.sharing == "all":
+            return CommonMechanisms(silo)
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal")
+
+    def _site_workers(self) -> int:
+        # sites that score by themselves do so on matrices too small to gain from a second thread
+        return self._workers() if self.sharing == "all" else self.workers or 1
+
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        with threadpool_limits(1):
+            coordinator = self._coordinator(federation, columns, lambda: watch.seconds)
+            keeper = watch.keeper(coordinator, federation)
             coordinator.after_round = lambda round_: keeper.after_round(_status(round_))
-            start = None if self.start is None else [names.index(name) for name in self.start]
+            start = None if self.start is None else [columns.index(name) for name in self.start]
             rng = np.random.default_rng(self.seed)
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
             directions = coordinator.weigh(best.dag, self.confidence)
-            scores = edge_scores(coordinator.scores, self._knowledge(names), best.dag)
+            scores = edge_scores(coordinator.scores, self._knowledge(columns), best.dag)
             keeper.save()
         self.edge_scores_ = scores
-        self.dag_ = CausalGraph(best.dag, names, scores)
-        self.graph_ = CausalGraph(directions.graph, names, scores)
-        self.edge_evidence_ = directions.table(names)
+        self.dag_ = CausalGraph(best.dag, columns, scores)
+        self.graph_ = CausalGraph(directions.graph, columns, scores)
+        self.edge_evidence_ = directions.table(columns)
         self.edge_frequencies_ = np.mean([each.dag for each in found], axis=0)
         self.score_ = best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
 
-    @contextmanager
-    def _federated(self, silos: Sequence[Silo], clock: Callable[[], float]) -> Iterator[tuple[InProcess, Coordinator]]:
-        common_mechanisms, equal_noise = self.sharing == "all", self.noise == "equal"
-        sites = [
-            CommonMechanisms(silo) if common_mechanisms else OwnMechanisms(silo, equal_noise=equal_noise)
-            for silo in silos
-        ]
-        # sites that score by themselves do so on matrices too small to gain from a second thread
-        workers = self._workers() if common_mechanisms else self.workers or 1
-        with threadpool_limits(1), InProcess(sites, min(workers, len(sites))) as federation:
-            yield (
-                federation,
-                Coordinator(
-                    federation,
-                    self._knowledge(silos[0].columns),
-                    common_mechanisms=common_mechanisms,
-                    equal_noise=equal_noise,
-                    workers=self._workers(),
-                    clock=clock,
-                ),
-            )
+    def _coordinator(self, federation: Federation, columns: Sequence[str], clock: Callable[[], float]) -> Coordinator:
+        return Coordinator(
+            federation,
+            self._knowledge(columns),
+            common_mechanisms=self.sharing == "all",
+            equal_noise=self.noise == "equal",
+            workers=self._workers(),
+            clock=clock,
+        )
 
     def tables(self) -> dict[str, pd.DataFrame]:
         causes, effects = np.nonzero(self.dag_.adjacency)

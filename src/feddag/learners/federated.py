@@ -1,0 +1,64 @@
+"""The base of learners with two sides: one stays with a site's rows, the other asks all sites and sees weighted means.
+
+Whatever carries the tasks from one side to the other, the learner is the same.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from feddag.federation import Federation, InProcess, Site
+from feddag.learners.base import Learner
+from feddag.learners.keeper import Watch
+from feddag.learners.status import Progress
+from feddag.silos import Silo
+
+
+class FederatedLearner(Learner):
+    """A learner that writes `site` and `_learn`."""
+
+    @abstractmethod
+    def site(self, silo: Silo, position: int) -> Site:
+        """The side that stays with the rows. `position` is the site's place among all sites."""
+
+    @abstractmethod
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        """Set the learned attributes, as of `_fit`, by what the sites answer."""
+
+    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        """Refuse parameters with which so many sites cannot learn about these variables."""
+        del sites, columns
+        self.check_parameters()
+
+    def check(self, silos: Any) -> tuple[Silo, ...]:
+        checked = super().check(silos)
+        self.check_federation(len(checked), checked[0].columns)
+        return checked
+
+    def fit_federation(
+        self, federation: Federation, columns: Sequence[str], *, progress: Progress | None = None
+    ) -> Self:
+        """Learn from sites that any engine reaches. What only the sites know, such as mechanisms, stays there."""
+        self.check_federation(len(federation.sites), columns)
+        watch = Watch(progress, None)
+        self._learn(federation, tuple(columns), watch)
+        self._name(federation.sites, columns)
+        self.seconds_ = watch.seconds
+        return self
+
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        with self._in_process(silos) as federation:
+            self._learn(federation, silos[0].columns, watch)
+
+    @contextmanager
+    def _in_process(self, silos: Sequence[Silo]) -> Iterator[InProcess]:
+        sites = [self.site(silo, position) for position, silo in enumerate(silos)]
+        with InProcess(sites, min(self._site_workers(), len(sites))) as federation:
+            yield federation
+
+    def _site_workers(self) -> int:
+        """Threads that sites are spread over."""
+        return self._workers()
