@@ -1,0 +1,64 @@
+"""The secure sum: the server gets `Σ wₖ xₖ` and `Σ wₖ` over the sites, and no site's own part of either.
+
+After Bonawitz et al. (2017), "Practical secure aggregation for privacy-preserving machine learning", with double
+masks. An engine carries plain messages between a `SecureServer` and the `SecureSite`s, and needs to know no more.
+
+Once per session: every site makes an X25519 key for sealed letters to the others (its *channel*), and signs it with its
+Ed25519 identity; all get all (`advertise`, `accept`). A session is named by the hash of this list.
+
+Every round, four exchanges:
+
+1. `prepare`: site u draws a mask key pair and a secret bᵤ for this attempt alone. It signs the public key and a
+   commitment to bᵤ, and deals Shamir shares of the private key and of bᵤ to all participants, in sealed letters. The
+   paper takes two exchanges for this; here one does, since the channels stand from the session's beginning.
+2. `mask`: u sends  yᵤ = xᵤ + PRG(bᵤ) + Σ_{v>u} PRG(sᵤᵥ) − Σ_{v<u} PRG(sᵤᵥ)  modulo 2¹²⁸, where sᵤᵥ is agreed from u's
+   and v's mask keys. Over all who prepared, the pairwise masks cancel.
+3. `confirm`: told whose numbers arrived (the survivors), each of them signs that set.
+4. `reveal`: shown at least t such signatures, a site gives its share of bᵤ for each survivor u, and of the mask key
+   for each site that prepared but did not survive. From t shares each the server takes off what has not cancelled.
+
+**Dropping out.** Before `prepare`, the site is not in the masks. Before `mask`, its pairwise masks are taken off with
+its mask key. After `mask`, its numbers count, and others' shares of its bᵤ unmask them: for this the pairwise secrets
+have to be recoverable without the survivors' help, hence shares of the key rather than seeds revealed by survivors. Any
+t participants that stay suffice. Mask keys are fresh in every attempt, so that a key given away for a dropped site
+opens nothing of any other round: a long-term key would.
+
+**Why two masks.** Numbers thought lost may arrive after the mask key was given away (or a server may say so): then
+PRG(bᵤ) still hides them. So nothing is lost as long as nobody gets both bᵤ and u's mask key. An honest site gives a
+share of one of them only, according to the one set of survivors it confirmed; it refuses a second set, keeps this
+decision before it speaks (`keep`), and drops all shares when the next attempt begins.
+
+**Why more than half.** Let n be the participants, t the threshold, c the sites that collude with the server. Honest
+sites reveal for a set that t sites have signed. Two different sets would need 2t signatures, but honest sites sign one
+and colluding ones two at most: n + c. So with 2t > n + c there is one set, of at least t members, and of the other
+secret of each site at most c < t shares are ever given away, which say nothing. With t just above half of n, c is 0 or
+1; a larger `quorum` raises t. Without signatures, 2t > n + c would still keep one of each site's two secrets, but a
+server that tells sites of different sets could learn sums of fewer than t sites.
+
+**What holds against whom.** A server that follows the protocol but looks at everything, together with up to t − 1
+sites that do the same: they learn the sum over the other survivors, nothing else. A server that deviates (other keys,
+other sets for different sites, invented drop-outs, repeated messages), together with c < 2t − n sites: the same, if
+identities are pinned, or it was honest when they were first seen. Each sum holds t − c honest sites or more. A site
+that has revealed joins no further attempt of the round, so two unmasked sums of a round differ by at least t − c honest
+sites. Nobody is kept from sending wrong numbers, from stopping a round, or from comparing sums of different rounds with
+different members: only a quorum of all sites prevents the last.
+
+All this rests on X25519 (Diffie-Hellman), HKDF-SHA256 and ChaCha20 (pseudo-random), ChaCha20-Poly1305 and Ed25519. A
+round that cannot be protected raises `FeddagError`; there is no unprotected way.
+"""
+
+from feddag.federation.secure.agreement import Agreement
+from feddag.federation.secure.messages import Message, from_text, public_identity, to_text
+from feddag.federation.secure.server import SecureRound, SecureServer
+from feddag.federation.secure.site import SecureSite
+
+__all__ = [
+    "Agreement",
+    "Message",
+    "SecureRound",
+    "SecureServer",
+    "SecureSite",
+    "from_text",
+    "public_identity",
+    "to_text",
+]

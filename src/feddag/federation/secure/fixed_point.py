@@ -1,0 +1,124 @@
+"""Numbers as 128-bit integers, so that sums are exact, in any order, and can be masked.
+
+A number is a whole multiple of 2⁻⁶⁴, in two's complement: one word of 64 bits for the fraction, one for the whole part.
+Each of n sites may add up to 2⁶²/n in absolute value, so that a sum never wraps. Rounding costs each number at most
+half a step, 2.7e-20, wherever it lies in this range: no scale has to be chosen, from the data or by hand.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float64, UInt64
+
+from feddag.errors import FeddagError
+from feddag.federation.protocol import Answer
+
+STEP = 2.0**-64
+ENTRY_BYTES = 16
+CHUNK = 2**15
+"""Numbers worked on at a time: what stays in a core's cache."""
+
+Words = UInt64[np.ndarray, "2 entry"]
+"""The fractions of all numbers, then their whole parts."""
+
+Layout = list[list]
+"""Name, type and shape of each array, in order: public, and the same at all sites."""
+
+
+def limit(participants: int) -> float:
+    """The absolute value that no number of one site may reach."""
+    return 2.0**62 / participants
+
+
+def encode_answer(answer: Answer, participants: int, site: str) -> tuple[Layout, Words]:
+    """A site's weight, then its arrays times that weight."""
+    layout = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
+    words = np.empty((2, entries(layout)), np.uint64)
+    weight = float(answer.weight)
+    _check_range(np.array([weight]), "weight", participants, site)
+    words[:, :1] = encode(np.array([weight]))
+    start = 1
+    for name, array in answer.arrays.items():
+        numbers = np.ravel(array)
+        for begin in range(0, numbers.size, CHUNK):
+            with np.errstate(over="ignore", invalid="ignore"):
+                weighted = weight * numbers[begin : begin + CHUNK].astype(np.float64)
+            _check_range(weighted, f"array {name} times its weight {weight:g}", participants, site)
+            words[:, start : start + weighted.size] = encode(weighted)
+            start += weighted.size
+    return layout, words
+
+
+def decode_mean(words: Words, layout: Layout) -> dict[str, np.ndarray]:
+    """`Σ wₖ xₖ / Σ wₖ` from the sum of all sites' words."""
+    sums = decode(words)
+    if sums[0] <= 0:
+        raise FeddagError(f"The weights of the sites add up to {sums[0]:g}. At least one must have rows.")
+    means, start = {}, 1
+    for name, dtype, shape in layout:
+        size = math.prod(shape)
+        means[name] = (sums[start : start + size] / sums[0]).reshape(shape).astype(dtype)
+        start += size
+    return means
+
+
+def entries(layout: Layout) -> int:
+    return 1 + sum(math.prod(shape) for _, _, shape in layout)
+
+
+def encode(values: Float64[np.ndarray, " entry"]) -> Words:
+    magnitude = np.abs(values)
+    whole = np.floor(magnitude)
+    words = np.stack([np.rint((magnitude - whole) / STEP).astype(np.uint64), whole.astype(np.uint64)])
+    return _negated(words, values < 0)
+
+
+def decode(words: Words) -> Float64[np.ndarray, " entry"]:
+    # By magnitude: a small negative number is 2¹²⁸ less a little, and its digits would be lost in a float.
+    negative = words[1] >> np.uint64(63) == 1
+    fraction, whole = _negated(words, negative).astype(np.float64)
+    magnitude = whole + fraction * STEP
+    return np.where(negative, -magnitude, magnitude)
+
+
+def add(total: Words, words: Words) -> None:
+    """Add to a total modulo 2¹²⁸, in place."""
+    fraction, whole = total
+    fraction += words[0]
+    whole += words[1]
+    whole += fraction < words[0]
+
+
+def subtract(total: Words, words: Words) -> None:
+    """Take from a total modulo 2¹²⁸, in place."""
+    fraction, whole = total
+    whole -= fraction < words[0]
+    fraction -= words[0]
+    whole -= words[1]
+
+
+def to_bytes(words: Words) -> bytes:
+    return words.astype("<u8", copy=False).tobytes()
+
+
+def from_bytes(content: bytes) -> Words:
+    return np.frombuffer(content, "<u8").astype(np.uint64, copy=False).reshape(2, -1)
+
+
+def _negated(words: Words, where: np.ndarray) -> Words:
+    turned = np.where(where, ~words, words)
+    turned[0] += where
+    turned[1] += where & (turned[0] == 0)
+    return turned
+
+
+def _check_range(values: np.ndarray, what: str, participants: int, site: str) -> None:
+    largest = limit(participants)
+    wrong = ~(np.abs(values) < largest)  # so that NaN is wrong too
+    if wrong.any():
+        raise FeddagError(
+            f"Site {site}: {what} holds {values[wrong][0]:g}, but a secure sum of {participants} sites takes finite "
+            f"numbers between ±{largest:.3g}. Give the columns smaller units, or standardise them."
+        )

@@ -1,0 +1,147 @@
+"""Messages as plain dictionaries: what each holds, how it is signed, and how it becomes text.
+
+Nothing but dictionaries, lists, texts, whole numbers and bytes, so that any engine can carry them without pickles.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from feddag.errors import FeddagError
+
+Message = dict[str, Any]
+_Test = Callable[[Any], bool]
+_BYTES = "bytes in base64"
+
+
+def _is(kind: type) -> _Test:
+    return lambda value: isinstance(value, kind)
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+
+
+def _by_site(kind: type) -> _Test:
+    return lambda value: (
+        isinstance(value, dict)
+        and all(isinstance(site, str) and isinstance(each, kind) for site, each in value.items())
+    )
+
+
+def _layout(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(entry, list)
+        and len(entry) == 3
+        and isinstance(entry[0], str)
+        and isinstance(entry[1], str)
+        and isinstance(entry[2], list)
+        and all(isinstance(length, int) and length >= 0 for length in entry[2])
+        for entry in value
+    )
+
+
+_ROUND = {"session": _is(bytes), "round": _is(int), "attempt": _is(int)}
+_SIGNED = {"site": _is(str), "signature": _is(bytes)}
+
+FIELDS: Mapping[str, Mapping[str, _Test]] = {
+    # Once per session: sites say who they are, and all get to know all.
+    "advertisement": {"study": _is(bytes), "identity": _is(bytes), "channel": _is(bytes), **_SIGNED},
+    "roster": {"study": _is(bytes), "advertisements": _by_site(dict)},
+    # Every round, in this order: from the server, from a site, and so on.
+    "opening": {**_ROUND, "participants": _names},
+    "prepared": {"site": _is(str), "key": _is(dict), "shares": _by_site(bytes)},
+    "key": {
+        **_ROUND,
+        **_SIGNED,
+        "participants": _names,
+        "threshold": _is(int),
+        "mask": _is(bytes),
+        "commitment": _is(bytes),
+    },
+    "relay": {**_ROUND, "keys": _by_site(dict), "shares": _by_site(bytes)},
+    "masked": {**_ROUND, **_SIGNED, "keys": _is(bytes), "layout": _layout, "vector": _is(bytes)},
+    "survivors": {**_ROUND, "survivors": _names},
+    "confirmed": {**_ROUND, **_SIGNED, "keys": _is(bytes), "survivors": _names},
+    "unmask": {**_ROUND, "survivors": _names, "confirmations": _by_site(dict)},
+    "revealed": {**_ROUND, **_SIGNED, "seeds": _by_site(bytes), "masks": _by_site(bytes)},
+}
+
+
+def check(message: Message, kind: str, sender: str) -> Message:
+    """The message, if it is of this kind and holds what that kind holds."""
+    if not isinstance(message, dict) or message.get("kind") != kind:
+        found = message.get("kind") if isinstance(message, dict) else type(message).__name__
+        raise FeddagError(f"{sender} sent {found!r} where a message '{kind}' of the secure sum was due.")
+    for name, test in FIELDS[kind].items():
+        if name not in message or not test(message[name]):
+            raise FeddagError(f"{sender} sent a message '{kind}' whose part '{name}' is missing or of the wrong form.")
+    if more := set(message) - set(FIELDS[kind]) - {"kind"}:
+        raise FeddagError(f"{sender} sent a message '{kind}' with unknown parts: {', '.join(map(str, more))}.")
+    return message
+
+
+def canonical(content: Any) -> bytes:
+    """One text for one content, with the SHA-256 of bytes in place of bytes: what is signed and authenticated."""
+    return json.dumps(_hashed(content), sort_keys=True, separators=(",", ":")).encode()
+
+
+def digest(content: Any) -> bytes:
+    return hashlib.sha256(canonical(content)).digest()
+
+
+def _hashed(content: Any) -> Any:
+    match content:
+        case bytes() | bytearray() | memoryview():
+            return {"sha256": hashlib.sha256(content).hexdigest()}
+        case dict():
+            return {name: _hashed(each) for name, each in content.items()}
+        case list() | tuple():
+            return [_hashed(each) for each in content]
+        case _:
+            return content
+
+
+def public_identity(identity: bytes) -> bytes:
+    """The public part of a site's identity (32 secret bytes): what a study pins."""
+    return Ed25519PrivateKey.from_private_bytes(identity).public_key().public_bytes_raw()
+
+
+def sign(message: Message, identity: bytes) -> Message:
+    return message | {"signature": Ed25519PrivateKey.from_private_bytes(identity).sign(_signed_part(message))}
+
+
+def verify(message: Message, identity: bytes) -> None:
+    """Refuse a message that its site did not sign, or that was changed since."""
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(message["signature"], _signed_part(message))
+    except (InvalidSignature, ValueError):
+        raise FeddagError(
+            f"Site {message['site']}: the signature of its message '{message['kind']}' is wrong. It was changed on its "
+            f"way, or comes from another; repeat the attempt without the site, and look into its connection."
+        ) from None
+
+
+def _signed_part(message: Message) -> bytes:
+    return b"feddag secure sum 1\n" + canonical({name: each for name, each in message.items() if name != "signature"})
+
+
+def to_text(message: Message) -> str:
+    """A message, or a site's state, as JSON."""
+    return json.dumps(message, default=lambda content: {_BYTES: base64.b64encode(content).decode()})
+
+
+def from_text(text: str) -> Message:
+    return json.loads(text, object_hook=_with_bytes)
+
+
+def _with_bytes(content: dict[str, Any]) -> Any:
+    encoded = content.get(_BYTES)
+    return base64.b64decode(encoded) if isinstance(encoded, str) else content

@@ -1,0 +1,235 @@
+"""The server's side of the secure sum: it passes letters on, adds what it cannot read, and unmasks the total."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.federation.secure import fixed_point, secret_sharing
+from feddag.federation.secure.agreement import Agreement
+from feddag.federation.secure.attempt import Attempt
+from feddag.federation.secure.keys import KEY_BYTES, public_key
+from feddag.federation.secure.masking import add_mask, commitment, mask_order, pairwise_seed, self_seed
+from feddag.federation.secure.messages import Message, check, digest, verify
+from feddag.federation.secure.roster import Roster, read_advertisement, read_roster
+from feddag.federation.secure.round_keys import read_round_key
+
+
+class SecureServer:
+    """A session's server: it collects the sites' keys, then opens rounds."""
+
+    def __init__(self, agreement: Agreement, identities: Mapping[str, bytes] | None = None) -> None:
+        self._agreement = agreement
+        self.identities = dict(identities or {})
+        """Those pinned in the study need not be given; those seen for the first time are added."""
+        self._advertisements: dict[str, Message] = {}
+        self._roster: Roster | None = None
+
+    def add_advertisement(self, message: Message) -> None:
+        read_advertisement(message, self._agreement, self.identities)
+        if self._roster is not None:
+            raise FeddagError(f"Site {message['site']} comes after the session began. Set up a new session with it.")
+        self._advertisements[message["site"]] = message
+
+    def roster(self) -> Message:
+        """For every site that advertised: all of them, in the study's order. The session has begun."""
+        message = {
+            "kind": "roster",
+            "study": self._agreement.study,
+            "advertisements": {
+                site: self._advertisements[site] for site in self._agreement.sites if site in self._advertisements
+            },
+        }
+        self._roster = read_roster(message, self._agreement, self.identities)
+        self.identities |= self._roster.identities
+        return message
+
+    def open(self, number: int, attempt: int, participants: Sequence[str]) -> SecureRound:
+        """One attempt at a round. Rounds rise by one with each sum that is asked for, attempts with each retry."""
+        if self._roster is None:
+            raise FeddagError("A secure sum needs a session. Collect the sites' keys first.")
+        if absent := [site for site in participants if site not in self._roster.channels]:
+            raise FeddagError(f"Site {absent[0]} is to take part, but did not join this session. Set up a new one.")
+        return SecureRound(self._agreement, self._roster, Attempt(self._roster.session, number, attempt), participants)
+
+
+class SecureRound:
+    """One attempt at a sum: four exchanges, each begun with the message that closes the one before.
+
+    `add_...` takes one site's message and refuses a wrong one, by the site's name; the site then counts as dropped,
+    unless the engine asks it again. The messages that close an exchange refuse to go on with too few.
+    """
+
+    def __init__(self, agreement: Agreement, roster: Roster, attempt: Attempt, participants: Sequence[str]) -> None:
+        self._agreement = agreement
+        self._roster = roster
+        self._attempt = attempt
+        self._participants = list(participants)
+        self.threshold = agreement.threshold(self._participants)
+        self._prepared: dict[str, Message] = {}
+        self._keys: dict[str, Message] = {}
+        self._masked: list[str] = []
+        self._layout: fixed_point.Layout = []
+        self._total = np.zeros((2, 0), np.uint64)
+        self._survivors: list[str] = []
+        self._confirmed: dict[str, Message] = {}
+        self._revealed: dict[str, Message] = {}
+        self._mean: dict[str, np.ndarray] | None = None
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """Whose numbers the sum holds, once that is settled."""
+        return tuple(self._survivors)
+
+    def opening(self) -> Message:
+        """To all participants."""
+        return self._attempt.message("opening", participants=self._participants)
+
+    def add_prepared(self, message: Message) -> None:
+        check(message, "prepared", "A site")
+        site = message["site"]
+        self._expected(site, self._participants, self._prepared, closed=bool(self._keys))
+        read_round_key(message["key"], site, self._attempt, self._roster, self._participants, self.threshold)
+        if set(message["shares"]) != set(self._participants) - {site}:
+            raise FeddagError(f"Site {site}: its shares are for {', '.join(message['shares'])}, not for all others.")
+        self._prepared[site] = message
+
+    def relays(self) -> dict[str, Message]:
+        """To each site that prepared: all their keys, and the shares that are for it."""
+        self._enough(self._prepared, "have made keys")
+        self._keys = {site: self._prepared[site]["key"] for site in self._participants if site in self._prepared}
+        return {
+            receiver: self._attempt.message(
+                "relay",
+                keys=self._keys,
+                shares={site: self._prepared[site]["shares"][receiver] for site in self._keys if site != receiver},
+            )
+            for receiver in self._keys
+        }
+
+    def add_masked(self, message: Message) -> None:
+        """Check, and add to the total at once: one site's vector is not kept."""
+        site = self._check(message, "masked", list(self._keys), self._masked, closed=bool(self._survivors))
+        if message["keys"] != digest(self._keys):
+            raise FeddagError(f"Site {site} masked its numbers for other members than {', '.join(self._keys)}.")
+        if self._masked and message["layout"] != self._layout:
+            raise FeddagError(
+                f"Site {site} sent {_named(message['layout'])}, site {self._masked[0]} {_named(self._layout)}. "
+                f"All must send the same arrays."
+            )
+        entries = _entries(message["layout"], site)
+        if len(message["vector"]) != fixed_point.ENTRY_BYTES * entries:
+            raise FeddagError(f"Site {site} sent {len(message['vector'])} bytes for {entries} masked numbers of 16.")
+        if not self._masked:
+            self._layout, self._total = message["layout"], np.zeros((2, entries), np.uint64)
+        fixed_point.add(self._total, fixed_point.from_bytes(message["vector"]))
+        self._masked.append(site)
+
+    def survivors_message(self) -> Message:
+        """To each site whose numbers are in the total: who else's are. It cannot change from here on."""
+        self._enough(self._masked, "have sent their numbers")
+        self._survivors = sorted(self._masked)
+        return self._attempt.message("survivors", survivors=self._survivors)
+
+    def add_confirmed(self, message: Message) -> None:
+        site = self._check(message, "confirmed", self._survivors, self._confirmed, closed=False)
+        if message["survivors"] != self._survivors or message["keys"] != digest(self._keys):
+            raise FeddagError(f"Site {site} confirmed another sum than that of {', '.join(self._survivors)}.")
+        self._confirmed[site] = message
+
+    def unmask_message(self) -> Message:
+        """To each site that confirmed: proof that enough of them mean the same sum. Sending it again does no harm."""
+        self._enough(self._confirmed, "have confirmed the sum")
+        return self._attempt.message("unmask", survivors=self._survivors, confirmations=self._confirmed)
+
+    def add_revealed(self, message: Message) -> None:
+        site = self._check(message, "revealed", self._survivors, self._revealed, closed=False)
+        dropped = set(self._keys) - set(self._survivors)
+        if set(message["seeds"]) != set(self._survivors) or set(message["masks"]) != dropped:
+            raise FeddagError(f"Site {site} revealed shares for other sites than those of this sum.")
+        self._revealed[site] = message
+
+    def mean(self) -> dict[str, np.ndarray]:
+        """The weighted mean of the survivors' arrays: what `weighted_mean` gives, to the step of the fixed point."""
+        if self._mean is None:
+            self._enough(self._revealed, "have helped to unmask")
+            secrets = {site: self._recovered(site, "seeds") for site in self._survivors}
+            mask_keys = {site: self._recovered(site, "masks") for site in self._keys if site not in self._survivors}
+            for secret in secrets.values():
+                add_mask(self._total, self_seed(secret, self._attempt), times=-1)
+            for dropped, private in mask_keys.items():
+                for site in self._survivors:
+                    seed = pairwise_seed(private, self._keys[site]["mask"], self._attempt, dropped, site)
+                    add_mask(self._total, seed, times=-mask_order(site, dropped))
+            self._mean = fixed_point.decode_mean(self._total, self._layout)
+        return self._mean
+
+    def _recovered(self, site: str, kind: str) -> bytes:
+        """A self mask's secret, or a dropped site's mask key, which must be the one that the site announced."""
+        helpers = list(self._revealed)[: self.threshold]
+        shares = {self._agreement.point(helper): self._revealed[helper][kind][site] for helper in helpers}
+        try:
+            secret = secret_sharing.join(shares, KEY_BYTES)
+        except FeddagError:
+            secret = None
+        announced = self._keys[site]["commitment" if kind == "seeds" else "mask"]
+        if secret is None or announced != (
+            commitment(secret, self._attempt) if kind == "seeds" else public_key(secret)
+        ):
+            raise FeddagError(
+                f"{self._attempt}: the shares of site {site}'s secret do not fit together; {site} dealt wrong ones, or "
+                f"one of {', '.join(helpers)} returned a wrong one. The sum stays masked; go on to the next round."
+            )
+        return secret
+
+    def _check(
+        self,
+        message: Message,
+        kind: str,
+        expected: Sequence[str],
+        present: Sequence[str] | Mapping[str, Message],
+        *,
+        closed: bool,
+    ) -> str:
+        """The name of the site that signed a message of this attempt and had not sent one yet."""
+        check(message, kind, "A site")
+        site = message["site"]
+        self._attempt.expect(message, f"Site {site}")
+        self._expected(site, expected, present, closed=closed)
+        verify(message, self._roster.identities[site])
+        return site
+
+    def _expected(
+        self, site: str, expected: Sequence[str], present: Sequence[str] | Mapping[str, Message], *, closed: bool
+    ) -> None:
+        if site not in expected:
+            raise FeddagError(f"Site {site} is not among those asked in {self._attempt}: {', '.join(expected)}.")
+        if site in present:
+            raise FeddagError(f"Site {site} has already answered in {self._attempt}. A second answer is refused.")
+        if closed:
+            raise FeddagError(f"Site {site} answers too late in {self._attempt}. It counts as dropped.")
+
+    def _enough(self, present: Sequence[str] | Mapping[str, Message], what: str) -> None:
+        if len(present) < self.threshold:
+            missing = [site for site in self._participants if site not in present]
+            raise FeddagError(
+                f"{self._attempt}: only {len(present)} sites {what}, {self.threshold} are needed to protect the sum. "
+                f"Wait for {', '.join(missing)}, or try again later; there is no unprotected sum."
+            )
+
+
+def _entries(layout: fixed_point.Layout, site: str) -> int:
+    for name, dtype, _ in layout:
+        try:
+            numeric = np.dtype(dtype).kind in "fiub"
+        except TypeError:
+            numeric = False
+        if not numeric:
+            raise FeddagError(f"Site {site}: array {name} is said to hold {dtype!r}. A sum takes numbers.")
+    return fixed_point.entries(layout)
+
+
+def _named(layout: fixed_point.Layout) -> str:
+    return ", ".join(f"{name} {dtype}{tuple(shape)}" for name, dtype, shape in layout) or "no array"

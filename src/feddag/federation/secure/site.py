@@ -1,0 +1,328 @@
+"""The site's side of the secure sum: it masks its numbers, and helps to unmask one sum of a round, never two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from feddag.errors import FeddagError
+from feddag.federation.protocol import Answer
+from feddag.federation.secure import fixed_point, secret_sharing
+from feddag.federation.secure.agreement import Agreement
+from feddag.federation.secure.attempt import Attempt
+from feddag.federation.secure.keys import KEY_BYTES, Randomness, agreed_key, public_key, seal, unseal
+from feddag.federation.secure.masking import add_mask, commitment, mask_order, pairwise_seed, self_seed
+from feddag.federation.secure.messages import Message, check, digest, public_identity, sign, verify
+from feddag.federation.secure.roster import Roster, read_roster
+from feddag.federation.secure.round_keys import read_round_key
+
+PREPARED, MASKED, CONFIRMED, REVEALED = "prepared", "masked", "confirmed", "revealed"
+
+
+@dataclass
+class _Round:
+    """What a site remembers of the attempt under way; a new one takes its place, and its secrets are gone."""
+
+    session: bytes
+    round: int
+    attempt: int
+    participants: list[str]
+    threshold: int
+    key: Message
+    mask_key: bytes
+    self_secret: bytes
+    """This and the one before are forgotten as soon as the site has masked: others hold their shares."""
+    shares: dict[str, bytes]
+    """By site: one share of its self mask's secret, one of its mask key."""
+    phase: str = PREPARED
+    keys: bytes = b""
+    members: list[str] = field(default_factory=list)
+    """Those whose masks are in this site's numbers."""
+    survivors: list[str] = field(default_factory=list)
+    """The one set whose sum this site has confirmed."""
+
+    @property
+    def id(self) -> Attempt:
+        return Attempt(self.session, self.round, self.attempt)
+
+
+class SecureSite:
+    """One site. Each method takes a message of the server and gives the message that goes back.
+
+    `keep` stores the state, safely and where only the site reads it, before a message that makes a promise is given
+    back: the promise then outlives a crash. A site started anew with that `state` goes on where it was; with an older
+    one, or none, it must set up a new session.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        agreement: Agreement,
+        identity: bytes,
+        *,
+        keep: Callable[[Message], None],
+        state: Message | None = None,
+        randomness: Randomness = os.urandom,
+    ) -> None:
+        if name not in agreement.sites:
+            raise FeddagError(f"Site {name} is none of the study's sites {', '.join(agreement.sites)}.")
+        if agreement.identities.get(name, public_identity(identity)) != public_identity(identity):
+            raise FeddagError(f"Site {name}: its identity key is not the one that the study pins. Use that one.")
+        self.name = name
+        self._agreement = agreement
+        self._identity = identity
+        self._keep = keep
+        self._randomness = randomness
+        self.identities: dict[str, bytes] = {}
+        """The public keys under which the other sites were first seen, or are pinned."""
+        self._channel_key = b""
+        self._advertisement: Message = {}
+        self._roster_message: Message = {}
+        self._roster: Roster | None = None
+        self._round: _Round | None = None
+        if state is not None:
+            self._restore(state)
+
+    def snapshot(self) -> Message:
+        """The state, as plain as a message. It holds private keys."""
+        return {
+            "study": self._agreement.study,
+            "site": self.name,
+            "identities": dict(self.identities),
+            "channel_key": self._channel_key,
+            "advertisement": self._advertisement,
+            "roster": self._roster_message,
+            "round": asdict(self._round) if self._round else {},
+        }
+
+    def _restore(self, state: Message) -> None:
+        try:
+            if (state["study"], state["site"]) != (self._agreement.study, self.name):
+                raise FeddagError(f"Site {self.name}: the kept state is that of {state['site']}, or of another study.")
+            self.identities = dict(state["identities"])
+            self._channel_key = state["channel_key"]
+            self._advertisement = state["advertisement"]
+            self._roster_message = state["roster"]
+            if self._roster_message:
+                self._roster = read_roster(self._roster_message, self._agreement, self.identities)
+            self._round = _Round(**state["round"]) if state["round"] else None
+        except (KeyError, TypeError) as error:
+            raise FeddagError(
+                f"Site {self.name}: the kept state cannot be read ({error}). Remove it, and set up a new session."
+            ) from None
+
+    # Once per session
+
+    def advertise(self) -> Message:
+        """Begin a session: fresh keys for sealed letters, signed. What was under way is given up, its secrets lost."""
+        self._channel_key = self._randomness(KEY_BYTES)
+        self._roster_message, self._roster, self._round = {}, None, None
+        self._advertisement = sign(
+            {
+                "kind": "advertisement",
+                "study": self._agreement.study,
+                "site": self.name,
+                "identity": public_identity(self._identity),
+                "channel": public_key(self._channel_key),
+            },
+            self._identity,
+        )
+        self._keep(self.snapshot())
+        return self._advertisement
+
+    def accept(self, message: Message) -> None:
+        """Check all sites' keys, and remember the identities of those seen for the first time."""
+        roster = read_roster(message, self._agreement, self.identities)
+        if message["advertisements"].get(self.name) != self._advertisement:
+            raise FeddagError(f"Site {self.name}: the server gave out other keys for it than it made. Set up anew.")
+        if self._roster is not None and self._roster.session != roster.session:
+            raise FeddagError(f"Site {self.name}: the server gave out a second list of keys. Set up a new session.")
+        self._roster_message, self._roster = message, roster
+        self.identities |= roster.identities
+        self._keep(self.snapshot())
+
+    # Every round
+
+    def prepare(self, message: Message) -> Message:
+        """Make this attempt's keys, and share their secrets among the participants, sealed."""
+        check(message, "opening", "The server")
+        attempt, participants = Attempt.of(message), message["participants"]
+        roster = self._session(attempt)
+        self._refuse_repetition(attempt)
+        if self.name not in participants or not set(participants) <= set(roster.channels):
+            raise FeddagError(
+                f"Site {self.name}: {attempt} is said to be of {', '.join(participants)}. Only those of this session "
+                f"can take part ({', '.join(roster.channels)}), and {self.name} must be one."
+            )
+        threshold = self._agreement.threshold(participants)
+        mask_key, self_secret = self._randomness(KEY_BYTES), self._randomness(KEY_BYTES)
+        key = sign(
+            attempt.message(
+                "key",
+                site=self.name,
+                participants=participants,
+                threshold=threshold,
+                mask=public_key(mask_key),
+                commitment=commitment(self_secret, attempt),
+            ),
+            self._identity,
+        )
+        points = [self._agreement.point(site) for site in participants]
+        of_secret = secret_sharing.split(self_secret, threshold, points, self._randomness)
+        of_key = secret_sharing.split(mask_key, threshold, points, self._randomness)
+        shares = {site: of_secret[at] + of_key[at] for site, at in zip(participants, points, strict=True)}
+        letters = {}
+        for site, share in shares.items():
+            if site != self.name:
+                envelope = self._envelope(attempt, self.name, site)
+                letters[site] = seal(self._letter_key(site, envelope), share, envelope, self._randomness)
+        self._round = _Round(
+            session=attempt.session,
+            round=attempt.round,
+            attempt=attempt.attempt,
+            participants=participants,
+            threshold=threshold,
+            key=key,
+            mask_key=mask_key,
+            self_secret=self_secret,
+            shares={self.name: shares[self.name]},
+        )
+        self._keep(self.snapshot())
+        return {"kind": "prepared", "site": self.name, "key": key, "shares": letters}
+
+    def mask(self, message: Message, answer: Answer) -> Message:
+        """This site's numbers, under a mask of its own and one with every other member. Once per attempt."""
+        check(message, "relay", "The server")
+        current = self._under_way(message, PREPARED)
+        attempt, roster = current.id, self._session(current.id)
+        keys = {
+            site: read_round_key(key, site, attempt, roster, current.participants, current.threshold)
+            for site, key in message["keys"].items()
+        }
+        if keys.get(self.name) != current.key:
+            raise FeddagError(f"Site {self.name}: the server gave out another key for it than it made in {attempt}.")
+        self._enough(list(keys), current, "have made keys")
+        others = [site for site in keys if site != self.name]
+        shares = {site: self._open_share(attempt, site, message["shares"]) for site in others}
+
+        layout, words = fixed_point.encode_answer(answer, len(current.participants), self.name)
+        add_mask(words, self_seed(current.self_secret, attempt), times=1)
+        for site in others:
+            seed = pairwise_seed(current.mask_key, keys[site]["mask"], attempt, self.name, site)
+            add_mask(words, seed, times=mask_order(self.name, site))
+
+        current.mask_key = current.self_secret = b""
+        current.shares |= shares
+        current.keys, current.members, current.phase = digest(keys), list(keys), MASKED
+        self._keep(self.snapshot())
+        vector = fixed_point.to_bytes(words)
+        content = attempt.message("masked", site=self.name, keys=current.keys, layout=layout, vector=vector)
+        return sign(content, self._identity)
+
+    def confirm(self, message: Message) -> Message:
+        """Sign the set of sites whose numbers arrived; this site will help to unmask their sum and no other."""
+        check(message, "survivors", "The server")
+        current = self._under_way(message, MASKED, CONFIRMED, REVEALED)
+        survivors = sorted(message["survivors"])
+        if current.phase != MASKED and survivors != current.survivors:
+            raise FeddagError(
+                f"Site {self.name}: in {current.id} it stands for the sum of {', '.join(current.survivors)}, and "
+                f"refuses a second one, of {', '.join(survivors)}: their difference would lay open what some site sent."
+            )
+        if self.name not in survivors or not set(survivors) <= set(current.members):
+            raise FeddagError(
+                f"Site {self.name}: a sum of {', '.join(survivors)} must hold {self.name}, and none but the members "
+                f"{', '.join(current.members)}."
+            )
+        self._enough(survivors, current, "have sent numbers")
+        if current.phase == MASKED:
+            current.survivors, current.phase = survivors, CONFIRMED
+        self._keep(self.snapshot())
+        content = current.id.message("confirmed", site=self.name, keys=current.keys, survivors=survivors)
+        return sign(content, self._identity)
+
+    def reveal(self, message: Message) -> Message:
+        """Shares that unmask the confirmed sum: of each survivor's self mask, or of a dropped site's mask key."""
+        check(message, "unmask", "The server")
+        current = self._under_way(message, CONFIRMED, REVEALED)
+        if sorted(message["survivors"]) != current.survivors:
+            raise FeddagError(
+                f"Site {self.name}: in {current.id} it stands for the sum of {', '.join(current.survivors)}, and "
+                f"refuses to unmask that of {', '.join(message['survivors'])}."
+            )
+        self._check_confirmations(message["confirmations"], current)
+        current.phase = REVEALED
+        self._keep(self.snapshot())
+        length = secret_sharing.SHARE_BYTES
+        seeds = {site: current.shares[site][:length] for site in current.survivors}
+        masks = {site: current.shares[site][length:] for site in current.members if site not in seeds}
+        return sign(current.id.message("revealed", site=self.name, seeds=seeds, masks=masks), self._identity)
+
+    # What it checks, and how it reads its letters
+
+    def _session(self, attempt: Attempt) -> Roster:
+        if self._roster is None or attempt.session != self._roster.session:
+            raise FeddagError(f"Site {self.name}: {attempt} is of a session that it is not in. Set up a new session.")
+        return self._roster
+
+    def _refuse_repetition(self, attempt: Attempt) -> None:
+        last = self._round
+        if last is None:
+            return
+        if (attempt.round, attempt.attempt) <= (last.round, last.attempt):
+            raise FeddagError(f"Site {self.name}: {attempt} comes after {last.id}. Numbers must rise.")
+        if attempt.round == last.round and last.phase == REVEALED:
+            raise FeddagError(
+                f"Site {self.name}: it has helped to unmask {last.id}, and joins no further attempt of that round: two "
+                f"sums of one round differ by single sites' numbers. Complete it, or go on to the next round."
+            )
+
+    def _under_way(self, message: Message, *phases: str) -> _Round:
+        current = self._round
+        if current is None:
+            raise FeddagError(f"Site {self.name}: no round is under way. Open one first.")
+        current.id.expect(message, "The server")
+        if current.phase not in phases:
+            raise FeddagError(
+                f"Site {self.name}: it has {current.phase} in {current.id}, and refuses '{message['kind']}' now."
+            )
+        return current
+
+    def _enough(self, sites: list[str], current: _Round, what: str) -> None:
+        if len(sites) < current.threshold:
+            raise FeddagError(
+                f"Site {self.name}: only {', '.join(sites)} {what} in {current.id}; it helps with sums of at least "
+                f"{current.threshold} sites. Try again once more sites are there."
+            )
+
+    def _check_confirmations(self, confirmations: Mapping[str, Message], current: _Round) -> None:
+        roster = self._session(current.id)
+        for site, each in confirmations.items():
+            check(each, "confirmed", f"Site {site}")
+            current.id.expect(each, f"Site {site}")
+            if each["site"] != site or site not in current.survivors:
+                raise FeddagError(f"Site {self.name}: a confirmation of {each['site']} came as that of {site}.")
+            verify(each, roster.identities[site])
+            if each["survivors"] != current.survivors or each["keys"] != current.keys:
+                raise FeddagError(
+                    f"Site {self.name}: the server told {site} of another sum than it, in {current.id}. Not unmasked; "
+                    f"look into the server."
+                )
+        self._enough(list(confirmations), current, "have confirmed the sum")
+
+    def _envelope(self, attempt: Attempt, sender: str, receiver: str) -> Message:
+        return attempt.message("shares", study=self._agreement.study, sender=sender, receiver=receiver)
+
+    def _letter_key(self, other: str, envelope: Message) -> bytes:
+        """A key for this one letter: sender, receiver and attempt are part of what it is derived from."""
+        return agreed_key(self._channel_key, self._session(Attempt.of(envelope)).channels[other], envelope, other)
+
+    def _open_share(self, attempt: Attempt, sender: str, letters: Mapping[str, bytes]) -> bytes:
+        if sender not in letters:
+            raise FeddagError(f"Site {self.name}: the shares of site {sender} did not come with its key in {attempt}.")
+        envelope = self._envelope(attempt, sender, self.name)
+        share = unseal(self._letter_key(sender, envelope), letters[sender], envelope)
+        if len(share) != 2 * secret_sharing.SHARE_BYTES:
+            raise FeddagError(f"Site {sender}: its shares for {self.name} have {len(share)} bytes. Leave it out.")
+        return share

@@ -1,0 +1,171 @@
+"""The secure sum gives the plain weighted mean of those who stayed, or nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from secure_network import NAMES, PHASES, Network, answers
+
+from feddag.errors import FeddagError
+from feddag.federation import Answer
+from feddag.federation.protocol import weighted_mean
+from feddag.federation.secure import Agreement
+from feddag.federation.secure.fixed_point import STEP
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_the_mean_is_exact_to_the_step(data: st.DataObject):
+    names = [f"site {k}" for k in range(data.draw(st.integers(2, 6)))]
+    shape = data.draw(array_shapes(min_dims=0, max_dims=3, max_side=4) | st.just((0, 3)))
+    values = st.floats(-1e10, 1e10) | st.floats(-1e-6, 1e-6)
+    given_answers = {
+        name: Answer(data.draw(st.floats(0.125, 1e6)), {"x": data.draw(arrays(np.float64, shape, elements=values))})
+        for name in names
+    }
+    mean = Network(names).set_up().run(given_answers)["x"]
+
+    assert mean.shape == shape
+    total = sum(Fraction(answer.weight) for answer in given_answers.values())
+    for place in np.ndindex(shape):
+        exact = sum(Fraction(each.weight * float(each.arrays["x"][place])) for each in given_answers.values()) / total
+        tolerance = len(names) * STEP * (1 + abs(exact)) / total + 2**-51 * abs(exact)
+        assert abs(Fraction(float(mean[place])) - exact) <= tolerance
+
+
+def test_it_is_the_plain_weighted_mean_with_its_names_shapes_and_types():
+    given_answers = answers()
+    mean = Network().set_up().run(given_answers)
+    plain = weighted_mean(list(given_answers.values()))
+    assert list(mean) == list(plain)
+    for name, array in plain.items():
+        assert mean[name].dtype == array.dtype
+        np.testing.assert_allclose(mean[name], array, rtol=1e-12 if array.dtype == np.float64 else 1e-6)
+
+
+def test_large_and_small_arrays_keep_nine_digits_side_by_side():
+    """A Gram matrix of raw units beside numbers a quadrillion times smaller: no common scale to lose digits to."""
+    rng = np.random.default_rng(0)
+    given_answers = {
+        name: Answer(600.0, {"gram": 1e12 * rng.normal(size=(4, 4)), "tiny": 1e-6 * rng.normal(size=4)})
+        for name in NAMES
+    }
+    mean = Network().set_up().run(given_answers)
+    plain = weighted_mean(list(given_answers.values()))
+    for name, array in plain.items():
+        scale = np.abs([each.arrays[name] for each in given_answers.values()]).max()
+        assert np.abs(mean[name] - array).max() <= 1e-12 * scale
+
+
+def test_rounds_follow_each_other_with_those_drawn():
+    network = Network().set_up()
+    for number, names in enumerate([NAMES, NAMES[:3], NAMES[2:]]):
+        given_answers = answers(names, seed=number)
+        mean = network.run(given_answers, number=number)
+        plain = weighted_mean(list(given_answers.values()))
+        np.testing.assert_allclose(mean["U"], plain["U"], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "silent_from",
+    [{"east": phase} for phase in PHASES]
+    + [{"east": "mask", "west": "mask"}, {"east": "mask", "west": "confirm"}, {"east": "mask", "west": "reveal"}]
+    + [{"east": "prepare", "west": "reveal"}, {"east": "prepare", "west": "mask"}],
+    ids=str,
+)
+def test_the_sum_survives_sites_that_fall_silent(silent_from: dict[str, str]):
+    """Up to the threshold of 3 of 5: a site that masked is in the sum, one that did not is not."""
+    given_answers = answers()
+    mean = Network().set_up().run(given_answers, silent_from)
+    counted = [answer for name, answer in given_answers.items() if silent_from.get(name) not in ("prepare", "mask")]
+    np.testing.assert_allclose(mean["U"], weighted_mean(counted)["U"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_below_the_threshold_nothing_is_unmasked(phase: str):
+    network = Network().set_up()
+    with pytest.raises(FeddagError, match=r"only 2 sites .* 3 are needed .*no unprotected sum"):
+        network.run(answers(), dict.fromkeys(NAMES[:3], phase))
+
+
+def test_a_quorum_above_half_is_held():
+    given_answers = answers()
+    network = Network(quorum=4).set_up()
+    with pytest.raises(FeddagError, match="only 3 sites have sent their numbers, 4 are needed"):
+        network.run(given_answers, {"east": "mask", "west": "mask"})
+    assert network.run(given_answers, {"east": "mask"}, number=1)
+
+
+def test_fewer_participants_than_the_quorum_are_refused():
+    network = Network(quorum=4).set_up()
+    with pytest.raises(FeddagError, match="quorum is 4"):
+        network.open(participants=NAMES[:3])
+
+
+def test_a_failed_attempt_can_be_repeated():
+    given_answers = answers()
+    network = Network().set_up()
+    with pytest.raises(FeddagError, match="3 are needed"):
+        network.run(given_answers, dict.fromkeys(NAMES[:3], "confirm"), number=5)
+    mean = network.run(given_answers, number=5, attempt=1)
+    np.testing.assert_allclose(mean["U"], weighted_mean(list(given_answers.values()))["U"], rtol=1e-12)
+
+
+def test_helpers_that_come_back_complete_a_sum():
+    given_answers = answers()
+    network = Network().set_up()
+    round_ = network.open()
+    survivors = network.mask(round_, network.prepare(round_, NAMES), given_answers)
+    unmask = network.confirm(round_, survivors, NAMES)
+    with pytest.raises(FeddagError, match="only 2 sites have helped to unmask"):
+        network.reveal(round_, unmask, NAMES[:2])
+    mean = network.reveal(round_, unmask, NAMES[2:3])
+    np.testing.assert_allclose(mean["U"], weighted_mean(list(given_answers.values()))["U"], rtol=1e-12)
+
+
+def test_sites_with_other_arrays_are_named():
+    given_answers = answers() | {"west": Answer(1.0, {"V": np.ones(2)})}
+    with pytest.raises(FeddagError, match=r"Site west sent V <f8\(2,\), site east U <f8\(3, 3\), h <f4\(2,\)"):
+        Network().set_up().run(given_answers)
+
+
+def test_numbers_out_of_range_leave_nothing_behind_and_the_site_can_try_again():
+    network = Network().set_up()
+    round_ = network.open()
+    relays = network.prepare(round_, NAMES)
+    with pytest.raises(FeddagError, match="Site east: array U times its weight 1 holds 1e\\+30"):
+        network.sites["east"].mask(relays["east"], Answer(1.0, {"U": np.array([1e30])}))
+    network.mask(round_, relays, answers())
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"quorum": 1}, "between 2 and the number of sites, 3. Got 1"),
+        ({"quorum": 4}, "Got 4"),
+        ({"sites": ("a", "b", "a")}, "hold a name twice"),
+        ({"identities": {"d": bytes(32)}}, "pins an identity for d"),
+        ({"identities": {"a": bytes(31)}}, "Site a: its pinned identity has 31 bytes"),
+        ({"identities": {"a": bytes(32), "b": bytes(32)}}, "one identity for two sites"),
+    ],
+)
+def test_terms_that_protect_nobody_are_refused(terms: dict, message: str):
+    with pytest.raises(FeddagError, match=message):
+        Agreement(**{"study": b"", "sites": ("a", "b", "c"), "quorum": 2} | terms)
+
+
+@pytest.mark.parametrize(("quorum", "thresholds"), [(2, [2, 2, 3, 3, 4]), (4, [None, None, 4, 4, 4])])
+def test_the_threshold_is_more_than_half_and_at_least_the_quorum(quorum: int, thresholds: list[int | None]):
+    sites = ("a", "b", "c", "d", "e", "f")
+    agreement = Agreement(b"", sites, quorum)
+    for participants, threshold in enumerate(thresholds, start=2):
+        if threshold is None:
+            with pytest.raises(FeddagError, match="quorum is 4"):
+                agreement.threshold(sites[:participants])
+        else:
+            assert agreement.threshold(sites[:participants]) == threshold
