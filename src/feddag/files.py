@@ -1,4 +1,4 @@
-"""Writing a file so that no reader, and no crash, ever meets half of it."""
+"""Writing a file so that no reader, no crash and no second writer ever meets half of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, overload
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 from feddag.errors import FeddagError
 
@@ -41,3 +46,15 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def lock(stream: IO[Any], refusal: str) -> None:
+    """Keep a second writer off a file until it is closed, or its process has ended, however that ends."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FeddagError(refusal) from None
+    except OSError:  # some network file systems have no locks
+        pass

@@ -1,0 +1,160 @@
+"""A site's own rules: what it is willing to disclose, whatever a study asks for.
+
+The rules stand in a TOML file that only the site writes. They are held against the study before the site takes part,
+and against every task before it is answered.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from stat import S_IWGRP, S_IWOTH
+from typing import Any, ClassVar, Self
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.federation.disclosures import DISCLOSURES
+
+EXAMPLE = """\
+# What this site is willing to disclose. Only the site itself writes this file: chmod go-w policy.toml
+# Each rule stands here with its default; a line that begins with # changes nothing.
+
+# The tasks that are answered, by name or pattern. What each discloses: feddag audit LOG, after a study.
+# With "*" these are all tasks of the study's method; to allow sums of scores alone: ["search.rows", "search.scores"]
+tasks = ["*"]
+
+# With fewer rows than this, the site takes no part.
+minimum_rows = 10
+
+# At least so many sites must enter a sum, this one among them: in a sum of two, each knows the other's part.
+minimum_sites = 3
+
+# Whether the server may see this site's answers by themselves, before they are summed.
+unprotected_sums = false
+
+# How many tasks are answered in one study. Without the rule, as many as the study asks for.
+# maximum_rounds = 1000
+
+# How large an answer may be. Without the rule, as large as the task makes it.
+# maximum_answer_bytes = 1_000_000
+"""
+
+
+def _patterns(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(pattern, str) for pattern in value)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules, each with its default. `check_study`, `check_task` and `check_answer` raise where one is broken."""
+
+    tasks: tuple[str, ...] = ("*",)
+    """Names of tasks that are answered, or patterns such as `search.*`."""
+    minimum_rows: int = 10
+    minimum_sites: int = 3
+    """That enter a sum."""
+    unprotected_sums: bool = False
+    """Whether the server may see the site's answers before they are summed."""
+    maximum_rounds: int | None = None
+    """Tasks that are answered in one study."""
+    maximum_answer_bytes: int | None = None
+    source: str = "the default policy"
+    """Where the rules stand, for messages."""
+
+    constraints: ClassVar[Mapping[str, must_be.Constraint]] = {
+        "tasks": must_be.Constraint('a list of names or patterns, such as ["search.*"]', _patterns),
+        "minimum_rows": must_be.whole(1),
+        "minimum_sites": must_be.whole(1),
+        "unprotected_sums": must_be.Constraint("true or false", lambda value: isinstance(value, bool)),
+        "maximum_rounds": must_be.whole(1) | must_be.none,
+        "maximum_answer_bytes": must_be.whole(1) | must_be.none,
+    }
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The rules of a file; those it does not name have their defaults."""
+        path = Path(path)
+        try:
+            with path.open("rb") as stream:
+                _check_that_others_cannot_write(path, os.fstat(stream.fileno()))
+                rules = tomllib.load(stream)
+        except FileNotFoundError:
+            raise FeddagError(f"{path}: there is no such policy. Check the path.") from None
+        except ValueError as error:  # of TOML, or of UTF-8
+            if isinstance(error, FeddagError):
+                raise
+            raise FeddagError(f"{path} is not a policy: it is no TOML ({error}). Mend it.") from None
+        return cls._checked(path, rules)
+
+    @classmethod
+    def _checked(cls, path: Path, rules: Mapping[str, Any]) -> Self:
+        for rule, value in rules.items():
+            if rule not in cls.constraints:
+                raise FeddagError(f"{path}: there is no rule {rule!r}. {_suggestion(rule, cls.constraints)}")
+            if not cls.constraints[rule].accepts(value):
+                wording = cls.constraints[rule].wording.removesuffix(" or None")
+                raise FeddagError(f"{path}: {must_be.refusal(rule, wording, value)}")
+        for pattern in rules.get("tasks", ()):
+            if not any(fnmatchcase(task, pattern) for task in DISCLOSURES):
+                raise FeddagError(
+                    f"{path}: tasks has {pattern!r}, which is no task. {_suggestion(pattern, DISCLOSURES)}"
+                )
+        return cls(**{**rules, "tasks": tuple(rules.get("tasks", cls.tasks))}, source=str(path))
+
+    def check_study(self, *, rows: int, sites: int, protected: bool) -> None:
+        """Refuse to take part in a study of so many sites, with so many rows of one's own."""
+        if rows < self.minimum_rows:
+            raise self._refusal("minimum_rows", f"the site's table has {rows}", "Take part with more rows")
+        self._check_sum(sites, protected)
+
+    def check_task(self, task: str, *, rounds_answered: int, sites: int, protected: bool) -> None:
+        """Refuse to answer a task, whose answer is to enter a sum of so many sites."""
+        if not any(fnmatchcase(task, pattern) for pattern in self.tasks):
+            raise self._refusal("tasks", f"the study asks for {task!r}", "Choose another method")
+        if self.maximum_rounds is not None and rounds_answered >= self.maximum_rounds:
+            raise self._refusal("maximum_rounds", f"the site has answered {rounds_answered}", "End the study here")
+        self._check_sum(sites, protected)
+
+    def check_answer(self, task: str, size: int) -> None:
+        """Refuse to send so many bytes."""
+        if self.maximum_answer_bytes is not None and size > self.maximum_answer_bytes:
+            found = f"the answer to {task!r} has {size}"
+            raise self._refusal("maximum_answer_bytes", found, "Choose another method, or fewer variables")
+
+    def _check_sum(self, sites: int, protected: bool) -> None:
+        if not protected and not self.unprotected_sums:
+            found = "the server would see this site's answers before they are summed"
+            raise self._refusal("unprotected_sums", found, "Have the study protect its sums")
+        if sites < self.minimum_sites:
+            raise self._refusal("minimum_sites", f"the sum is of {sites}", "Wait for more sites")
+
+    def _refusal(self, rule: str, found: str, remedy: str) -> FeddagError:
+        value = getattr(self, rule)
+        rendered = str(value).lower() if isinstance(value, bool) else str(list(value) if rule == "tasks" else value)
+        return FeddagError(
+            f"Refused by {self.source}: {rule} = {rendered}, but {found}. {remedy}, or change the rule at the site."
+        )
+
+
+def _check_that_others_cannot_write(path: Path, status: os.stat_result) -> None:
+    if os.name != "posix":
+        return
+    if status.st_mode & (S_IWGRP | S_IWOTH):
+        raise FeddagError(
+            f"{path}: others than its owner may write this policy. Type: chmod go-w {shlex.quote(str(path))}"
+        )
+    if status.st_uid not in {0, os.getuid()}:
+        raise FeddagError(
+            f"{path}: this policy belongs to another user (number {status.st_uid}). Copy it to a file of your own."
+        )
+
+
+def _suggestion(word: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(word, known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Choose from {', '.join(known)}."
