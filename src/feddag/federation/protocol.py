@@ -5,11 +5,13 @@ Learners are written against these types and never learn which engine carries th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+
+from feddag.errors import FeddagError
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -49,6 +51,11 @@ class Site(Protocol):
         ...
 
     def restore(self, state: Arrays) -> None: ...
+
+
+def unknown_task(site: str, task: Task, known: Iterable[str]) -> FeddagError:
+    """What a site raises that is asked for something else than its learner's tasks."""
+    return FeddagError(f"Site {site!r} knows the tasks {', '.join(known)}, not {task.name!r}. Ask for one of these.")
 
 
 @dataclass

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from feddag.federation.flare.kits import Kit
+from feddag.federation.flare.processes import run
+
+
+def server(
+    *,
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="The server's kit.", show_default=False)],
+) -> None:
+    """Waits for sites and for the analyst, and carries their sums. It sees no row and, where sums are protected, no
+    site's own numbers. Stop it with Ctrl-C; started again, it goes on with a study where it stood.
+
+    Example: feddag server --kit kits/server
+    """
+    opened = Kit.open(kit, "server")
+    study = opened.study()
+    typer.echo(
+        f"Server of the study {study.name!r} ({study.digest[:12]}…) for {len(study.sites)} sites. Ctrl-C ends it."
+    )
+    raise typer.Exit(run(opened, {}))

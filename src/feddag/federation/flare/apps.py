@@ -1,0 +1,186 @@
+"""The two ends of a call, as FLARE finds them: the study's server, and a study's site.
+
+A job names these classes and the study's digest, nothing more. Study, data and policy are those of the participant's
+own machine, which `processes` puts into the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_context import FLContext
+from nvflare.collab import collab
+from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
+
+from feddag.errors import FeddagError
+from feddag.federation.checkpoint import save_checkpoint
+from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
+from feddag.federation.flare.environment import DATA, KIT, OWNER, POLICY
+from feddag.federation.flare.kits import Kit
+from feddag.federation.journal import Journal
+from feddag.federation.network import Network, OutOfReachError, PausedError, Terms
+from feddag.federation.participation import StudyTable, learn, pinned_identities, secure_server
+from feddag.federation.policy import Policy
+from feddag.federation.protocol import Site
+from feddag.federation.station import Membership, Station
+from feddag.files import atomic_write
+from feddag.learners.status import Status
+from feddag.study import Study
+
+OUTCOME, RESULT = "outcome.json", "result.npz"
+"""What a job leaves behind: how it ended, and what was learned."""
+PROGRESS = "feddag"
+"""Where a job's statistics hold its progress."""
+
+_log = logging.getLogger("feddag.federation")
+
+
+class StudyServer(FLComponent):
+    """Runs the study of the server's own kit, if it is the one that the job names."""
+
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self._digest = study
+        self._told: dict[str, Any] = {"messages": []}
+        self._network: Network | None = None
+        self.register_event_handler(InfoCollector.EVENT_TYPE_GET_STATS, self._report)
+
+    @collab.main
+    def run(self) -> None:
+        context: FLContext = collab.fl_ctx
+        folder = Path(context.get_workspace().get_run_dir(context.get_job_id()))
+        try:
+            outcome = self._learn(folder)
+        except PausedError as error:
+            outcome = {"status": "paused", "message": str(error)}
+        except (FeddagError, OSError) as error:
+            outcome = {"status": "failed", "message": str(error)}
+        self._tell(outcome["message"])
+        with atomic_write(folder / OUTCOME) as stream:
+            json.dump(outcome, stream)
+
+    def _learn(self, folder: Path) -> dict[str, Any]:
+        kit = Kit.open(os.environ[KIT], "server")
+        study = kit.agreed_study(self._digest)
+        calls = {proxy.name: _call(proxy) for proxy in collab.clients}
+        terms = Terms(
+            study.digest,
+            tuple(site.name for site in study.sites),
+            study.federation.quorum,
+            study.federation.timeout,
+        )
+        journal = Journal(kit.memory(study) / "journal")
+        network = self._network = Network(terms, calls, journal, self._tell, secure_server(study))
+        try:
+            network.open()
+            learner = learn(study, network, self._progress)
+        finally:
+            network.close()
+        save_checkpoint(folder / RESULT, *learner.snapshot())
+        return {"status": "finished", "message": f"{len(learner.graph_.edges)} edges learned"}
+
+    def _progress(self, status: Status) -> None:
+        self._told["status"] = vars(status)
+
+    def _tell(self, message: str) -> None:
+        _log.info("%s", message)
+        self._told["messages"].append(message)
+
+    def _report(self, event: str, context: FLContext) -> None:
+        """To an analyst who asks how it goes."""
+        collector = context.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
+        if isinstance(collector, GroupInfoCollector):
+            absent = [] if self._network is None else list(self._network.absent)
+            collector.set_info(PROGRESS, {"json": json.dumps({**self._told, "absent": absent})})
+
+
+def _call(proxy: Any) -> Callable[[str, Mapping[str, Any], float], dict[str, Any]]:
+    def call(request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        try:
+            reply = proxy(timeout=timeout).ask(request=request, content=dict(content))
+        except Exception as error:  # whatever FLARE raises, the site did not reply
+            raise OutOfReachError(_one_line(error)) from None
+        if not isinstance(reply, dict):
+            raise OutOfReachError(f"its reply is no message but {type(reply).__name__}")
+        return reply
+
+    return call
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+class StudySite:
+    """Answers for the site whose kit this is, in the study that the kit holds."""
+
+    def __init__(self, study: str) -> None:
+        self._digest = study
+        self._station: Station | None = None
+        self._lock = threading.Lock()
+        threading.Thread(target=_end_with, args=(int(os.environ[OWNER]),), daemon=True).start()
+
+    @collab.publish
+    def ask(self, request: str, content: dict) -> dict:
+        try:
+            with self._lock:
+                if self._station is None and request != "ping":
+                    self._station = _station(self._digest)
+        except (FeddagError, OSError) as error:
+            _log.error("%s", error)
+            return {"error": str(error)}
+        return {} if self._station is None else self._station.reply(request, content)
+
+
+def _station(digest: str) -> Station:
+    kit = Kit.open(os.environ[KIT], "site")
+    study = kit.agreed_study(digest)
+    silo = study.silo(kit.name, os.environ[DATA])
+    names = tuple(site.name for site in study.sites)
+    return Station(
+        kit.memory(study),
+        Membership(
+            study.digest,
+            names,
+            names.index(kit.name),
+            study.federation.quorum,
+            study.privacy.secure_sum,
+            pinned_identities(study),
+        ),
+        _private(study, StudyTable(study, silo), kit.memory(study)),
+        rows=silo.rows,
+        data=silo.digest(),
+        policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),
+        tell=lambda text: _log.info("%s: %s", kit.name, text),
+    )
+
+
+def _private(study: Study, site: Site, memory: Path) -> Site:
+    """With noise, where the study asks for differential privacy."""
+    terms = study.privacy.differential
+    if terms is None:
+        return site
+    budget = PrivacyBudget(terms.epsilon, terms.delta)
+    return PrivateSite(
+        site,
+        Accountant(budget, memory / "privacy.json"),
+        clip=terms.clip,
+        noise_multiplier=noise_multiplier_for(budget, terms.rounds),
+        sites=study.federation.quorum,
+    )
+
+
+def _end_with(owner: int) -> None:
+    """A site that was killed must not go on answering by the process it has left behind."""
+    while psutil.pid_exists(owner):
+        time.sleep(0.5)
+    os._exit(1)

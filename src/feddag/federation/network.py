@@ -1,0 +1,317 @@
+"""The server's side of a federation on a network: ask every site, wait for as many as the study needs, sum, remember.
+
+It knows nothing of how messages travel. An engine gives it, for each site that it reaches, a way to call that site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.federation.journal import Entry, Journal
+from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
+from feddag.federation.secure import SecureRound, SecureServer
+from feddag.federation.wire import decode_answer, encode_task
+
+PING_INTERVAL = 2.0
+"""Seconds between two questions whether a site that works is still there."""
+MOST_MISSED_PINGS = 3
+PING_TIMEOUT = 5.0
+
+
+Call = Callable[[str, Mapping[str, Any], float], dict[str, Any]]
+"""Has a site do something, in so many seconds, and brings its reply. Raises `OutOfReachError` where there is none."""
+
+
+class OutOfReachError(Exception):
+    """A site did not reply."""
+
+
+class PausedError(FeddagError):
+    """Too few sites can be reached for the study to go on. All that was done is kept."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the study says of its federation."""
+
+    study: str
+    """The digest by which all agree on it."""
+    sites: tuple[str, ...]
+    quorum: int
+    timeout: float
+
+
+class Network:
+    """A federation whose sites are reached by calls. Satisfies `feddag.federation.Federation`."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        calls: Mapping[str, Call],
+        journal: Journal,
+        tell: Callable[[str], None],
+        secure: SecureServer | None = None,
+    ) -> None:
+        """`calls` holds the sites that can be reached; `tell` is told what an operator would want to know.
+
+        With `secure`, sums are protected, and those that cannot be are not made.
+        """
+        self.sites = terms.sites
+        self.local_sites = ()
+        self.summed = 0
+        self.ledger = Ledger()
+        self.absent: dict[str, str] = {site: "not connected" for site in terms.sites if site not in calls}
+        """Sites that are not reached any more, and why."""
+        self.refused: dict[str, str] = {}
+        """Sites that will not go on, and why: to wait for them is of no use."""
+        self._terms = terms
+        self._calls = dict(calls)
+        self._journal = journal
+        self._tell = tell
+        self._secure = secure
+        self._round = 0
+        self._pool = ThreadPoolExecutor(2 * len(terms.sites), thread_name_prefix="feddag-call")
+
+    def open(self) -> None:
+        """Let every site that is reached see the study's digest, and say whether it takes part."""
+        replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
+        if self._secure is not None:
+            self._take(replies, "advertisement", self._secure.add_advertisement)
+            self.need(len(self._calls), self._terms.quorum, "take part")
+            replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
+        self._tell(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
+        self.need(len(replies), self._terms.quorum, "take part")
+
+    def aggregate(self, task: Task) -> dict[str, np.ndarray]:
+        message = encode_task(task)
+        digest = hashlib.sha256(message).hexdigest()
+        entry = self._journal.read(self._round, digest)
+        if entry is None:
+            entry = self._asked(task, message, digest)
+            self._journal.write(self._round, entry)
+        self._round += 1
+        for site in self.sites:
+            self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
+        self.summed = entry.summed
+        return dict(entry.mean)
+
+    def _asked(self, task: Task, message: bytes, digest: str) -> Entry:
+        needed = len(task.participants) if task.complete else min(self._terms.quorum, len(task.participants))
+        participants = [self.sites[k] for k in task.participants]
+        traffic = Traffic()
+        for attempt in count():
+            reached = [site for site in participants if site in self._calls]
+            self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
+            contents: dict[str, dict[str, Any]] = {
+                site: {"round": self._round, "task": message} for site in self._calls
+            }
+            if self._secure is None:
+                mean, summed = self._plain_mean(participants, contents, needed, traffic)
+            else:
+                try:
+                    round_ = self._secure.open(self._round, attempt, reached)
+                    mean, summed = self._secure_mean(round_, reached, contents, needed, traffic)
+                except PausedError:
+                    raise
+                except FeddagError as error:
+                    if len(reached) == len([site for site in reached if site in self._calls]):
+                        raise  # nobody was lost: it would fail again
+                    self._tell(f"{error} Trying again without those that are lost")
+                    continue
+            return Entry(digest, mean, summed, traffic.sent, traffic.received)
+        raise AssertionError
+
+    def _plain_mean(
+        self, participants: Sequence[str], contents: Mapping[str, Mapping[str, Any]], needed: int, traffic: Traffic
+    ) -> tuple[dict[str, np.ndarray], int]:
+        replies = self.ask("work", contents, traffic)
+        answers: dict[str, Answer] = {}
+
+        def take(encoded: bytes, site: str) -> None:
+            answers[site] = decode_answer(encoded)
+
+        for site in participants:
+            if site in replies:
+                self._take({site: replies[site]}, "answer", partial(take, site=site))
+        answers = self._agreeing(answers)
+        self.need(len(answers), needed, f"answered round {self._round + 1}")
+        return weighted_mean(list(answers.values())), len(answers)
+
+    def _secure_mean(
+        self,
+        round_: SecureRound,
+        participants: Sequence[str],
+        contents: Mapping[str, dict[str, Any]],
+        needed: int,
+        traffic: Traffic,
+    ) -> tuple[dict[str, np.ndarray], int]:
+        """Four exchanges, each of what the one before has brought."""
+        for site in participants:
+            contents[site]["opening"] = round_.opening()
+        replies = self.ask("work", contents, traffic)
+        self._take({site: replies[site] for site in participants if site in replies}, "prepared", round_.add_prepared)
+        relays = round_.relays()
+        replies = self.ask("mask", {site: {"relay": relay} for site, relay in relays.items()}, traffic)
+        self._take(replies, "masked", round_.add_masked)
+        self.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
+        message = round_.survivors_message()
+        replies = self.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
+        self._take(replies, "confirmed", round_.add_confirmed)
+        replies = self.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
+        self._take(replies, "revealed", round_.add_revealed)
+        return round_.mean(), len(round_.survivors)
+
+    def _take(self, replies: dict[str, dict[str, Any]], part: str, take: Callable[[Any], None]) -> None:
+        """Hand over a part of each reply; a site whose part is refused is lost, and its reply removed."""
+        for site in list(replies):
+            try:
+                if part not in replies[site]:
+                    raise FeddagError(f"its reply has no {part!r}")
+                take(replies[site][part])
+            except FeddagError as error:
+                self._refuse(site, str(error))
+                del replies[site]
+
+    def need(self, found: int, needed: int, what: str) -> None:
+        if found >= needed:
+            return
+        reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **self.refused}.items())
+        message = f"{found} sites {what}, and the study needs {needed} ({reasons})."
+        if found + len(self.absent) >= needed:
+            raise PausedError(message)
+        raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
+
+    def ask(
+        self, request: str, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """The replies of those sites, in their order, that give one; the others are absent from now on.
+
+        A site that works long is asked now and then whether it is still there.
+        """
+        contents = {site: content for site, content in contents.items() if site in self._calls}
+        timeout = self._terms.timeout
+        calls = {site: self._pool.submit(self._calls[site], request, contents[site], timeout) for site in contents}
+        waiting = {site: _Waiting(time.monotonic()) for site in contents}
+        while waiting:
+            wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
+            for site in [site for site in waiting if calls[site].done()]:
+                del waiting[site]
+            for site, state in list(waiting.items()):
+                if state.lost(self._pool, self._calls[site]):
+                    del waiting[site]
+        replies = self._replies(calls)
+        if traffic is not None:
+            traffic.add(contents, replies)
+        return replies
+
+    def _replies(self, calls: Mapping[str, Future[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+        replies = {}
+        for site, call in calls.items():
+            if not call.done():
+                self._lose(site, "no sign of life")
+                continue
+            try:
+                reply = call.result()
+            except OutOfReachError as error:
+                self._lose(site, str(error))
+                continue
+            if "error" in reply:
+                self._refuse(site, reply["error"])
+            else:
+                replies[site] = reply
+        return {site: replies[site] for site in self.sites if site in replies}
+
+    def _agreeing(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
+        """Those answers that have the form that most have."""
+        if not answers:
+            return {}
+        forms = {site: _form(answer) for site, answer in answers.items()}
+        common, _ = Counter(forms.values()).most_common(1)[0]
+        for site, form in forms.items():
+            if form != common:
+                self._refuse(site, f"its answer has the form {form}, and others' {common}")
+        return {site: answer for site, answer in answers.items() if forms[site] == common}
+
+    def _lose(self, site: str, reason: str) -> None:
+        self.absent[site] = reason
+        self._calls.pop(site, None)
+        self._tell(f"Site {site!r} is out of reach ({reason})")
+
+    def _refuse(self, site: str, reason: str) -> None:
+        self.refused[site] = reason
+        self._calls.pop(site, None)
+        self._tell(f"Site {site!r} does not take part any more: {reason}")
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return {"ledger": vars(self.ledger)}, {}
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        del arrays
+        self.ledger = Ledger(**document["ledger"])
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _each(sites: Iterable[str], content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return dict.fromkeys(sites, content)
+
+
+@dataclass
+class Traffic:
+    """Bytes of one round, by site."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+
+    def add(self, contents: Mapping[str, Any], replies: Mapping[str, Any]) -> None:
+        for bytes_, messages in ((self.received, contents), (self.sent, replies)):
+            for site, message in messages.items():
+                bytes_[site] = bytes_.get(site, 0) + _size(message)
+
+
+def _size(message: Any) -> int:
+    """The bytes that a message holds, without what an engine puts around it."""
+    match message:
+        case bytes() | str():
+            return len(message)
+        case dict():
+            return sum(_size(name) + _size(each) for name, each in message.items())
+        case list() | tuple():
+            return sum(map(_size, message))
+        case _:
+            return 8
+
+
+def _form(answer: Answer) -> tuple[tuple[str, str, Sequence[int]], ...]:
+    return tuple((name, str(array.dtype), array.shape) for name, array in sorted(answer.arrays.items()))
+
+
+@dataclass
+class _Waiting:
+    """A site that has not replied yet."""
+
+    asked: float
+    missed: int = 0
+    ping: Future[dict[str, Any]] | None = None
+
+    def lost(self, pool: ThreadPoolExecutor, call: Call) -> bool:
+        """Whether it has missed too many pings; sends the next one when it is time to."""
+        if self.ping is not None and self.ping.done():
+            self.missed = 0 if self.ping.exception() is None else self.missed + 1
+            self.ping = None
+        if self.ping is None and time.monotonic() - self.asked >= PING_INTERVAL:
+            self.asked = time.monotonic()
+            self.ping = pool.submit(call, "ping", {}, PING_TIMEOUT)
+        return self.missed >= MOST_MISSED_PINGS

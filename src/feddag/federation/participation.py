@@ -1,0 +1,91 @@
+"""A study's two sides on a network, whatever carries them: what the server runs, and what a site answers with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
+from feddag.federation.secure import Agreement, SecureServer
+from feddag.learners.federated import FederatedLearner
+from feddag.learners.status import Progress
+from feddag.silos import Silo
+from feddag.silos.scaling import Moments, ScaleSite, common_scale, scaled
+from feddag.study import Study
+
+SET_SCALE = "scale.set"
+
+
+def federated_learner(study: Study) -> FederatedLearner:
+    """The study's learner, if it learns from sites that only send sums."""
+    learner = study.learner()
+    if not isinstance(learner, FederatedLearner):
+        raise FeddagError(
+            f"{study.source}: the method {study.method.name!r} does not learn from several sites. Choose another, or "
+            'let the sites vote: regime = "voting".'
+        )
+    learner.check_federation(len(study.sites), study.columns)
+    return learner
+
+
+def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
+    """The server's side: agree on units if the study says so, then learn."""
+    learner = federated_learner(study)
+    if study.preparation.scale == "federated":
+        moments = common_scale(federation)
+        everyone = tuple(range(len(federation.sites)))
+        federation.aggregate(Task(SET_SCALE, 0, {}, moments._asdict(), everyone, complete=True))
+    return learner.fit_federation(federation, study.columns, progress=progress)
+
+
+class StudyTable:
+    """A site's side: its table, in the study's units, and the learner's side of the study on it."""
+
+    def __init__(self, study: Study, silo: Silo) -> None:
+        self.name = silo.name
+        self._learner = federated_learner(study)
+        self._position = [site.name for site in study.sites].index(silo.name)
+        self._silo = silo
+        self._scale: Moments | None = None
+        self._site: Site | None = None
+        if study.preparation.scale != "federated":
+            self._site = self._learner.site(silo, self._position)
+
+    def answer(self, task: Task) -> Answer:
+        if task.name == SET_SCALE:
+            self._begin(Moments(**task.arrays))
+            return Answer(1.0, {"done": np.array(1.0)})
+        if task.name.startswith("scale."):
+            return ScaleSite(self._silo).answer(task)
+        if self._site is None:
+            raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
+        return self._site.answer(task)
+
+    def _begin(self, moments: Moments) -> None:
+        self._scale = moments
+        self._site = self._learner.site(scaled(self._silo, moments, "federated"), self._position)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        scale = {} if self._scale is None else prefixed("scale", self._scale._asdict())
+        return scale if self._site is None else scale | prefixed("site", self._site.snapshot())
+
+    def restore(self, state: Arrays) -> None:
+        scale = under("scale", state)
+        if scale and self._scale is None:
+            self._begin(Moments(**scale))
+        if self._site is not None:
+            self._site.restore(under("site", state))
+
+
+def pinned_identities(study: Study) -> dict[str, bytes]:
+    return {site.name: bytes.fromhex(site.identity) for site in study.sites if site.identity}
+
+
+def secure_server(study: Study) -> SecureServer | None:
+    if not study.privacy.secure_sum:
+        return None
+    names = tuple(site.name for site in study.sites)
+    return SecureServer(
+        Agreement(bytes.fromhex(study.digest), names, study.federation.quorum, pinned_identities(study))
+    )
