@@ -29,13 +29,21 @@ def provision(
     out: Annotated[Path, typer.Option(metavar="KITS", help="A new or empty folder.", show_default=False)],
     host: Annotated[str, typer.Option(help="The server's name or address, as the sites reach it.")] = "localhost",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The server's port; no other is used.")] = DEFAULT_PORT,
+    server_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SITE",
+            help="Let a site host the server and the analyst, so that no third party sees the graph.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Makes one kit for each site, one for the server and one for the analyst: certificates, keys and addresses. Bring
     each to its owner by a safe way; who has a kit's key is that participant. Nobody but the server accepts connections.
 
     Example: feddag federation provision study.toml --out kits --host feddag.example.org
     """
-    kits = make_kits(study, out, host, port)
+    kits = make_kits(study, out, host, port, server_at)
     table = Table("kit", "for", "starts with")
     for name, folder in kits.items():
         role = name if name in (SERVER, "analyst") else "site"

@@ -228,6 +228,6 @@ def _gaussian():
         from dp_accounting import gaussian_mechanism  # noqa: PLC0415 - optional
     except ImportError:
         raise FeddagError(
-            "Differential privacy needs the package dp-accounting. Install it with: pip install 'feddag[privacy]'"
+            "Differential privacy needs the package dp-accounting. Install it with: pip install 'feddag[flare]'"
         ) from None
     return gaussian_mechanism

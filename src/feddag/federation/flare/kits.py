@@ -123,8 +123,17 @@ class Kit:
         _write(local / "log_config.json", _log_config())
 
 
-def provision(study_file: str | os.PathLike[str], out: str | os.PathLike[str], host: str, port: int) -> dict[str, Path]:
-    """Make one kit for each site, for the server and for the analyst: new folders, by name, below `out`."""
+def provision(
+    study_file: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    host: str,
+    port: int,
+    server_at: str | None = None,
+) -> dict[str, Path]:
+    """Make one kit for each site, for the server and for the analyst: new folders, by name, below `out`.
+
+    With `server_at`, a site hosts the server, so that no third party sees the graph: its folder holds three kits.
+    """
     study = Study.load(study_file)
     study.learner()
     if len(study.sites) < 2:
@@ -140,12 +149,16 @@ def provision(study_file: str | os.PathLike[str], out: str | os.PathLike[str], h
     with TemporaryDirectory(dir=out.parent) as scratch:
         made = _provisioned(Path(scratch), study.name, host, port, names)
         kits = {SERVER: made / host, ANALYST: made / _ANALYST, **{name: made / name for name in names}}
-        out.mkdir(exist_ok=True)
+        places = {name: out / name for name in kits}
+        if server_at is not None:
+            study.site(server_at)
+            places |= {name: out / server_at / name for name in (SERVER, ANALYST, server_at)}
         for name, folder in kits.items():
             shutil.copyfile(study_file, folder / STUDY)
             _keep_private(folder)
-            os.replace(folder, out / name)
-    return {name: out / name for name in kits}
+            places[name].parent.mkdir(parents=True, exist_ok=True)
+            os.replace(folder, places[name])
+    return places
 
 
 def _provisioned(scratch: Path, name: str, host: str, port: int, sites: list[str]) -> Path:
