@@ -50,10 +50,24 @@ def one_of(options: Collection[str]) -> Constraint:
     )
 
 
+def are_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+
+
+def are_lists_of_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(are_names, value))
+
+
 none = Constraint("None", lambda value: value is None)
 boolean = Constraint("True or False", lambda value: isinstance(value, bool | np.bool_))
 positive = number("a positive number", lambda value: value > 0)
 at_least_zero = number("a number of at least 0", lambda value: value >= 0)
+names = Constraint("a list of names", are_names)
+tiers = Constraint("a list of tiers, each a list of names", are_lists_of_names)
+edges = Constraint(
+    "a list of (cause, effect) pairs of names",
+    lambda value: are_lists_of_names(value) and all(len(pair) == 2 for pair in value),
+)
 
 
 def check(parameters: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:

@@ -156,7 +156,7 @@ class TestPaths:
         path = written(tmp_path / name, *LINES)
         assert refusal(path) == (
             f"Site 'n': {path} has the extension {path.suffix!r}, which feddag does not read. "
-            "Use one of .csv, .tsv, .parquet."
+            "Use one of .csv, .tsv, .parquet, .feather, .sqlite, .db, .duckdb, .ddb."
         )
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

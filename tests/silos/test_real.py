@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from feddag.graphs import is_dag
-from feddag.silos.real import sachs
+from feddag.silos.real import fmri9, sachs
 
 
 def test_sachs_has_nine_conditions_and_a_consensus_graph():
@@ -11,4 +11,13 @@ def test_sachs_has_nine_conditions_and_a_consensus_graph():
     assert len(data.truth.edges) == 20
     assert data.truth.names == data.silos[0].columns
     assert is_dag(data.truth.adjacency)
+    assert data.licence == "CC0"
+
+
+def test_fmri9_has_nine_people_and_a_stimulus_without_causes():
+    data = fmri9()
+    assert [silo.values.shape for silo in data.silos] == [(160, 9)] * 9
+    assert data.truth is None
+    assert data.exogenous == ("I",)
+    assert "I" in data.silos[0].columns
     assert data.licence == "CC0"

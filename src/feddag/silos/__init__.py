@@ -1,7 +1,8 @@
-"""A site's data: reading it, checking it, agreeing on it, and simulating it."""
+"""A site's data: reading it, checking it, preparing it, agreeing on it, and simulating it."""
 
-from feddag.silos.reading import as_silos
+from feddag.silos.preparation import Preparation
+from feddag.silos.reading import as_silos, read_silos, read_site
 from feddag.silos.silo import Silo
 from feddag.silos.simulation import Simulation, simulate
 
-__all__ = ["Silo", "Simulation", "as_silos", "simulate"]
+__all__ = ["Preparation", "Silo", "Simulation", "as_silos", "read_silos", "read_site", "simulate"]

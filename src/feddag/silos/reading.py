@@ -1,118 +1,166 @@
-"""From whatever a user hands over to checked silos: frames, arrays, a simulation, or paths of files."""
+"""From whatever a user hands over to checked silos: frames, arrays, a simulation, files or databases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from feddag.errors import FeddagError
-from feddag.silos.checks import checked_silo, checked_silos
+from feddag.silos.checks import (
+    checked_names,
+    checked_silo,
+    checked_silos,
+    each,
+    inferred_variables,
+    rechecked_silo,
+)
+from feddag.silos.kinds import Variable
+from feddag.silos.preparation import Missing, Preparation, Scale
+from feddag.silos.scaling import own_scale, scaled, scaled_silos
 from feddag.silos.silo import Silo
 from feddag.silos.simulation import Simulation
+from feddag.silos.sources import GivenFrame, named_source, read_table, source_of
+
+
+class Schema(Protocol):
+    """What sites have agreed on about their tables: a study."""
+
+    @property
+    def variables(self) -> tuple[Variable, ...]: ...
+
+    def site_columns(self, site: str) -> Mapping[str, str]:
+        """By variable, what its column is called at a site."""
+        ...
 
 
 def as_silos(silos: Any) -> tuple[Silo, ...]:
-    """Check and name the sites' tables, columns in the first site's order.
+    """What learners do with the tables they are given: `read_silos` as they are."""
+    return read_silos(silos)
+
+
+def read_silos(
+    silos: Any, *, missing: Missing = "error", scale: Scale = "none", schema: Schema | None = None
+) -> tuple[Silo, ...]:
+    """Read, check, name and prepare the sites' tables, columns in the first site's order.
 
     Args:
         silos: A `Simulation`; or one table per site, as a mapping from site names or as a sequence. A table is a
-            DataFrame, a two-dimensional array, a `Silo`, or the path of a `.csv`, `.tsv` or `.parquet` file. Sites
-            of a sequence are named after their files, or `site-01`, `site-02`, ...
+            DataFrame, a two-dimensional array, a `Silo`, the path of a `.csv`, `.tsv`, `.parquet` or `.feather` file,
+            or a table in a database (`feddag.silos.sources`). Sites of a sequence are named after their files, or
+            `site-01`, `site-02`, ...
+        missing: Refuse missing values (`"error"`), `"drop"` rows that have any, or `"impute"`: each site puts in its
+            median or, in a discrete column, its commonest level.
+        scale: Leave values as they are (`"none"`), or bring continuous columns to mean 0 and deviation 1 by the
+            moments of each `"site"`, or of all sites together (`"federated"`).
+        schema: The study that the tables must keep to; only its columns are read. Without one, columns of booleans
+            and of few different texts are discrete, and all others are numbers.
     """
+    preparation = Preparation(missing, scale)
+    tables = _named_tables(silos)
+    if schema is None:
+        read = _inferred(tables, missing)
+    else:
+        read = each(lambda table: _kept_to(schema, *table, missing), tables)
+    return scaled_silos(checked_silos(read), preparation.scale)
+
+
+def read_site(schema: Schema, site: str, table: Any, preparation: Preparation) -> Silo:
+    """One site's table, as the site prepares it alone; if it is to be scaled by common moments, that comes later."""
+    silo = _kept_to(schema, site, table, preparation.missing)
+    return scaled(silo, own_scale(silo), "site") if preparation.scale == "site" else silo
+
+
+def site_names(sources: Sequence[str]) -> dict[str, str]:
+    """The sources of a command line by site: `SITE=SOURCE`, or named after the file or database."""
+    given = [named_source(text) for text in sources]
+    defaults = _default_names([source for _, source in given])
+    names = [site or default for (site, _), default in zip(given, defaults, strict=True)]
+    for name in names:
+        if names.count(name) > 1:
+            raise FeddagError(
+                f"Site {name!r} stands {names.count(name)} times. Give each site its own name: SITE=SILO."
+            )
+    return dict(zip(names, [source for _, source in given], strict=True))
+
+
+def _named_tables(silos: Any) -> list[tuple[str, Any]]:
     if isinstance(silos, Simulation):
         silos = silos.silos
-    if isinstance(silos, str | PathLike):
+    if isinstance(silos, str | os.PathLike):
         silos = [silos]
     if isinstance(silos, Mapping):
-        return checked_silos([_silo(str(name), table) for name, table in silos.items()])
+        return [(str(name), table) for name, table in silos.items()]
     if not isinstance(silos, Sequence):
         raise FeddagError(
             f"silos must be a list or dict of tables or paths, or a Simulation. Got {type(silos).__name__} "
             "instead; put a single table into a list."
         )
-    names = _site_names(silos)
-    return checked_silos([_silo(name, table) for name, table in zip(names, silos, strict=True)])
+    return list(zip(_default_names(silos), silos, strict=True))
 
 
-def _site_names(tables: Sequence[Any]) -> list[str]:
-    """After the file's stem where there is one, unless two files share it: then after the whole path."""
-    stems = [Path(table).stem if isinstance(table, str | PathLike) else None for table in tables]
+def _default_names(tables: Sequence[Any]) -> list[str]:
+    """After the file or database where there is one, unless two have that name: then by all that is known of it."""
+    sources = [source_of(table) if isinstance(table, str | os.PathLike) else None for table in tables]
+    names = [source and source.name for source in sources]
     width = max(2, len(str(len(tables))))
-    names = []
-    for number, (table, stem) in enumerate(zip(tables, stems, strict=True), start=1):
+    found = []
+    for number, (table, source) in enumerate(zip(tables, sources, strict=True), start=1):
         if isinstance(table, Silo):
-            names.append(table.name)
-        elif stem is None:
-            names.append(f"site-{number:0{width}}")
+            found.append(table.name)
+        elif source is None:
+            found.append(f"site-{number:0{width}}")
         else:
-            names.append(stem if stems.count(stem) == 1 else str(table))
-    return names
+            found.append(source.name if names.count(source.name) == 1 else source.shown)
+    return found
 
 
-def _silo(name: str, table: Any) -> Silo:
+def _kept_to(schema: Schema, site: str, table: Any, missing: Missing) -> Silo:
+    """A site's table with the study's columns, under the study's names."""
+    columns = schema.site_columns(site)
     if isinstance(table, Silo):
         table = table.to_frame()
-    elif isinstance(table, str | PathLike):
-        table = read_table(name, Path(table))
-    elif isinstance(table, np.ndarray):
+    frame = _frame(site, table, list(columns.values())).set_axis(list(columns), axis=1)
+    return checked_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing)
+
+
+def _inferred(tables: Sequence[tuple[str, Any]], missing: Missing) -> list[Silo]:
+    """All sites' tables. What an undeclared column is, all sites' values tell together."""
+    frames = dict(
+        each(
+            lambda k: (k, checked_names(tables[k][0], _frame(*tables[k]))),
+            [k for k, (_, table) in enumerate(tables) if not isinstance(table, Silo)],
+        )
+    )
+    variables = inferred_variables(list(frames.values()))
+
+    def silo(k: int) -> Silo:
+        name, table = tables[k]
+        if k in frames:
+            return checked_silo(name, frames[k], variables, missing)
+        return rechecked_silo(replace(table, name=name), missing)
+
+    return each(silo, range(len(tables)))
+
+
+def _frame(site: str, table: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """A table as it was handed over, or those columns of it."""
+    if isinstance(table, str | os.PathLike):
+        return read_table(site, source_of(table), columns)
+    if isinstance(table, np.ndarray):
         if table.ndim != 2:
             raise FeddagError(
-                f"Site {name!r}: an array must have two dimensions (rows, columns). Got {table.ndim} instead."
+                f"Site {site!r}: an array must have two dimensions (rows, columns). Got {table.ndim} instead."
             )
         width = len(str(max(table.shape[1] - 1, 0)))
         table = pd.DataFrame(table, columns=[f"x{column:0{width}}" for column in range(table.shape[1])])
-    elif not isinstance(table, pd.DataFrame):
+    if not isinstance(table, pd.DataFrame):
         raise FeddagError(
-            f"Site {name!r}: a table must be a DataFrame, a two-dimensional array or a path. "
+            f"Site {site!r}: a table must be a DataFrame, a two-dimensional array or a path. "
             f"Got {type(table).__name__} instead."
         )
-    return checked_silo(name, table)
-
-
-def read_table(site: str, path: Path) -> pd.DataFrame:
-    """Read a site's file; every failure says which file, and what to do."""
-    if path.is_dir():
-        raise FeddagError(f"Site {site!r}: {path} is a folder. Name the file of the site's table.")
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise FeddagError(
-            f"Site {site!r}: {path} has the extension {path.suffix!r}, which feddag does not read. "
-            f"Use one of {', '.join(_READERS)}."
-        )
-    try:
-        return reader(path)
-    except FileNotFoundError:
-        raise FeddagError(f"Site {site!r}: {path} does not exist. Check the path.") from None
-    except PermissionError:
-        raise FeddagError(f"Site {site!r}: {path} may not be read. Check its permissions.") from None
-    except pd.errors.EmptyDataError:
-        raise FeddagError(f"Site {site!r}: {path} is empty. Give a header and rows.") from None
-    except ImportError:
-        raise FeddagError(
-            f"Site {site!r}: reading {path} needs pyarrow. Install it with: pip install 'feddag[parquet]'"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise FeddagError(f"Site {site!r}: {path} could not be read ({reason}). Check the file.") from None
-
-
-def _read_separated(path: Path, separator: str) -> pd.DataFrame:
-    """Read the header as it stands: pandas would rename a repeated column, and hide it."""
-    header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    frame = pd.read_csv(path, sep=separator, header=0, names=range(header.shape[1]))
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise ValueError(f"rows have more than the header's {header.shape[1]} fields")
-    frame.columns = pd.Index([name.strip() for name in header.iloc[0]])
-    return frame
-
-
-_READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": lambda path: _read_separated(path, ","),
-    ".tsv": lambda path: _read_separated(path, "\t"),
-    ".parquet": pd.read_parquet,
-}
+    return table if columns is None else read_table(site, GivenFrame(table), columns)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+
+from feddag.silos.kinds import CONTINUOUS, Kind
+from feddag.silos.preparation import AS_IT_IS, Account
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,10 +21,31 @@ class Silo:
     name: str
     columns: tuple[str, ...]
     values: Float[np.ndarray, "row column"]
+    kinds: tuple[Kind, ...] = ()
+    """What each column's numbers stand for; all continuous unless given."""
+    account: Account = AS_IT_IS
+    """What was done to the table before; of a table that came as it is, nothing."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", self.kinds or (CONTINUOUS,) * len(self.columns))
+        object.__setattr__(self, "account", self.account if self.account is not AS_IT_IS else Account(len(self.values)))
 
     @property
     def rows(self) -> int:
         return len(self.values)
 
+    def digest(self) -> str:
+        """SHA-256 of what the table holds; its name does not matter."""
+        digest = hashlib.sha256(json.dumps(self.columns).encode())
+        if any(kind.discrete for kind in self.kinds):
+            digest.update(json.dumps([[kind.name, kind.levels] for kind in self.kinds]).encode())
+        digest.update(np.ascontiguousarray(self.values, dtype="<f8").tobytes())
+        return digest.hexdigest()
+
     def to_frame(self) -> pd.DataFrame:
-        return pd.DataFrame(self.values, columns=list(self.columns))
+        """The table for people: discrete columns have their levels again."""
+        frame = pd.DataFrame(self.values, columns=list(self.columns))
+        for name, kind in zip(self.columns, self.kinds, strict=True):
+            if kind.discrete:
+                frame[name] = [kind.levels[int(number)] for number in frame[name]]
+        return frame

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from feddag.silos.simulation.simulate import Simulation, simulate
+from feddag.silos.simulation.simulate import SIMULATOR_VERSION, Simulation, simulate
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["SIMULATOR_VERSION", "Simulation", "simulate"]

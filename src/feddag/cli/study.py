@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.tables import stdout
+from feddag.errors import FeddagError
+from feddag.files import atomic_write
+from feddag.silos import Silo
+from feddag.study import Study
+from feddag.study_template import template
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study to write, such as study.toml.")],
+    *,
+    data: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SILO", help="A table whose columns are the variables.", show_default=False),
+    ] = None,
+    site: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A site that takes part; once for each.", show_default=False),
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="NAME", help="How to learn; see feddag methods.")] = "search",
+) -> None:
+    """With --from, variables and their types are taken from a table: look them over, since a code such as 1, 2, 3
+    looks like a number. Then give the file to all sites; they agree on it by its hash.
+
+    Example: feddag study init study.toml --from basel.csv --site basel --site bern --site lyon
+    """
+    if file.exists():
+        raise FeddagError(f"{file} exists already. Name a new file, or remove it.")
+    text = template(file.stem, data, site or (), method)
+    Study.parse(text, str(file))
+    with atomic_write(file) as stream:
+        stream.write(text)
+    typer.echo(f"Written into {file}. Fill it in, then check it with: feddag study check {file}")
+
+
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study.")],
+    *,
+    site: Annotated[str | None, typer.Option(metavar="NAME", help="The site that this is.", show_default=False)] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="SILO", help="The site's table, as feddag learn takes it.", show_default=False),
+    ] = None,
+) -> None:
+    """Prints the study's hash: sites that see the same one have agreed on the same study. With --site and --data, the
+    table is read as that site would read it, and what comes of it is shown: counts only, and nothing is sent anywhere.
+
+    Example: feddag study check study.toml
+
+    Example: feddag study check study.toml --site basel --data basel.csv
+    """
+    if (site is None) != (data is None):
+        raise FeddagError("--site and --data belong together. Give both, or none.")
+    study = Study.load(file)
+    learner = study.learner()
+    learner.check_kinds({variable.name: variable.kind for variable in study.variables})
+    console = stdout()
+    sites = f"{len(study.sites)} sites" if study.sites else "any sites"
+    console.print(
+        f"{study.name}: {len(study.variables)} variables, {sites}, method {study.method.name}, "
+        f"missing values: {study.preparation.missing}, scale: {study.preparation.scale}"
+    )
+    console.print(f"sha256 {study.digest}", soft_wrap=True)
+    if site is not None:
+        silo = study.silo(site, data)
+        console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
+        console.print(_summary(study, silo))
+
+
+def _summary(study: Study, silo: Silo) -> Table:
+    """Of each variable what it is and how much of it is there: no value of any row."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("variable", "column", "type", "unit"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("missing", justify="right")
+    columns = study.site_columns(silo.name)
+    for variable in study.variables:
+        missing = silo.account.missing.get(variable.name, 0)
+        table.add_row(
+            *map(Text, (variable.name, columns[variable.name], str(variable.kind), variable.unit or "", str(missing)))
+        )
+    return table

@@ -1,0 +1,451 @@
+"""The study: what all sites agree on before anything is learned. A TOML file, known by its digest.
+
+| table               | says                                                                                        |
+|---------------------|---------------------------------------------------------------------------------------------|
+| `name`              | what the study is called                                                                    |
+| `[variables]`       | each variable's type, and where there are any: levels, unit, values that stand for missing  |
+| `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
+| `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
+| `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
+| `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`)                        |
+| `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it               |
+| `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
+
+Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.registry import METHODS, REGIMES, Regime, find_method, make_learner
+from feddag.silos.coding import canonical
+from feddag.silos.kinds import KINDS, Kind, Variable
+from feddag.silos.preparation import CONSTRAINTS as PREPARATION
+from feddag.silos.preparation import Preparation
+from feddag.silos.reading import read_silos, read_site
+
+if TYPE_CHECKING:
+    from feddag.learners import Learner
+    from feddag.silos import Silo
+
+LEAST_QUORUM = 3
+"""Of fewer answers, a site that takes its own from the sum is left with one other's."""
+
+_NAME = must_be.Constraint(
+    "a name of lower-case letters, digits and hyphens",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[a-z0-9-]+", value) is not None,
+)
+_TEXT = must_be.Constraint("a text", lambda value: isinstance(value, str) and value != "")
+_TABLE = must_be.Constraint("a table", lambda value: isinstance(value, dict))
+_IDENTITY = must_be.Constraint(
+    "an Ed25519 public key of 64 hexadecimal digits",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
+)
+
+
+def _are_levels(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(level, str) or must_be.is_number(level) for level in value)
+        and len(set(map(canonical, value))) == len(value)
+    )
+
+
+_LEVELS = must_be.Constraint("a list of different texts or numbers", _are_levels)
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """How to learn, by the names of `feddag methods`."""
+
+    name: str
+    regime: Regime | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SiteTerms:
+    """What the study says about one site."""
+
+    name: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Of variables that are called otherwise there, the column."""
+    identity: str | None = None
+    """The site's Ed25519 public key, in hexadecimal digits."""
+
+
+@dataclass(frozen=True)
+class FederationTerms:
+    quorum: int
+    """So many sites must answer a task, or the run stops. More than half of the sites, and at least three (or all)
+    unless the study says otherwise."""
+    timeout: float = 600.0
+    """The seconds that a site may take for a task."""
+
+
+@dataclass(frozen=True)
+class DifferentialPrivacy:
+    """What a whole run may reveal of one site, and how the noise is laid out for it."""
+
+    epsilon: float
+    rounds: int
+    delta: float = 1e-5
+    clip: float = 1.0
+
+
+@dataclass(frozen=True)
+class PrivacyTerms:
+    secure_sum: bool
+    """On unless one or two sites are named: the sum of two tells each the other's."""
+    differential: DifferentialPrivacy | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all sites agree on."""
+
+    name: str
+    variables: tuple[Variable, ...]
+    method: MethodChoice
+    preparation: Preparation
+    knowledge: Mapping[str, list[Any]]
+    """`required`, `forbidden`, `tiers`, `exogenous`: those that say something, as a learner takes them."""
+    sites: tuple[SiteTerms, ...]
+    federation: FederationTerms
+    privacy: PrivacyTerms
+    source: str = field(default="The study", compare=False)
+    """The file, for errors."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        return cls.of(_toml(path), os.fspath(path))
+
+    @classmethod
+    def parse(cls, text: str, source: str = "The study") -> Self:
+        return cls.of(_parsed(text, source), source)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], source: str = "The study") -> Self:
+        """From the file's content; every refusal names file, key, value and remedy."""
+        top = _Table(source, "", document, _TABLES["study"])
+        variables = _variables(top.table("variables", required=True))
+        sites = _sites(top.table("sites"), [variable.name for variable in variables])
+        return cls(
+            name=top.take("name", _NAME),
+            variables=variables,
+            method=_method(top.table("method", required=True)),
+            preparation=Preparation(**top.table("data").all(PREPARATION)),
+            knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
+            sites=sites,
+            federation=_federation(top.table("federation"), len(sites)),
+            privacy=_privacy(top.table("privacy"), len(sites)),
+            source=source,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The content in the file's layout, all defaults written out: `of` takes it up again."""
+        return {
+            "name": self.name,
+            "variables": {variable.name: _described(variable) for variable in self.variables},
+            "method": _without_none(asdict(self.method)),
+            "data": asdict(self.preparation),
+            "knowledge": dict(self.knowledge),
+            "sites": {
+                site.name: _without_none({"columns": dict(site.columns), "identity": site.identity})
+                for site in self.sites
+            },
+            "federation": asdict(self.federation),
+            "privacy": _without_none(asdict(self.privacy)),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content: comments, layout and the order of keys do not matter."""
+        canonical = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(variable.name for variable in self.variables)
+
+    def site(self, name: str) -> SiteTerms:
+        """The terms of a site: by name, or the common ones where the study names no sites."""
+        for site in self.sites:
+            if site.name == name:
+                return site
+        if not self.sites:
+            return SiteTerms(name)
+        names = [site.name for site in self.sites]
+        raise FeddagError(
+            f"{self.source}: there is no site {name!r}. It has {', '.join(names)}.{_suggestion(name, names)}"
+        )
+
+    def site_columns(self, site: str) -> dict[str, str]:
+        """By variable, what its column is called at a site."""
+        renamed = self.site(site).columns
+        return {variable.name: renamed.get(variable.name, variable.name) for variable in self.variables}
+
+    def learner(self) -> Learner:
+        """The learner that the study asks for, its knowledge among the parameters."""
+        try:
+            check_obedience(self.method.name, self.knowledge)
+            for key in self.knowledge:
+                if key in self.method.parameters:
+                    raise FeddagError(f"{key} stands in method.parameters and in knowledge. Leave it in knowledge.")
+            learner = make_learner(self.method.name, self.method.regime, **self.method.parameters, **self.knowledge)
+            learner.check_parameters()
+        except FeddagError as error:
+            raise FeddagError(f"{self.source}: {error}") from None
+        return learner
+
+    def silos(self, tables: Any) -> tuple[Silo, ...]:
+        """All sites' tables, where one process has them: read, checked and prepared as the study says.
+
+        `tables` is what a learner's `fit` takes: a table, or where it is, for each site by name.
+        """
+        return read_silos(tables, **asdict(self.preparation), schema=self)
+
+    def silo(self, site: str, table: Any) -> Silo:
+        """One site's table, as the site prepares it by itself: `scale = "federated"` is still to be applied."""
+        return read_site(self, site, table, self.preparation)
+
+
+def check_obedience(method: str, knowledge: Iterable[str]) -> None:
+    """Refuse knowledge that a method does not take, and name those that do."""
+    taken = find_method(method).parameters()
+    for key in knowledge:
+        if key not in taken:
+            able = [name for name, each in METHODS.items() if key in each.parameters()]
+            raise FeddagError(
+                f"The method {method!r} cannot obey knowledge ({key}). Leave it out, or choose one of "
+                f"{', '.join(able)}."
+            )
+
+
+def read_knowledge(path: str | os.PathLike[str]) -> dict[str, list[Any]]:
+    """A file with the keys of a study's `[knowledge]`, as parameters of a learner; those that say something."""
+    return _statements(_Table(os.fspath(path), "", _toml(path), _TABLES["knowledge"]))
+
+
+def _toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FeddagError(f"{path} does not exist. Check the path, or write one with: feddag study init") from None
+    except UnicodeDecodeError as error:
+        raise FeddagError(f"{path} is not in UTF-8 ({error.reason} at byte {error.start}). Convert it.") from None
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FeddagError(f"{source} is no TOML: {error}. Mend that place.") from None
+
+
+_REQUIRED = object()
+_TABLES = {
+    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy"),
+    "variable": ("type", "levels", "unit", "missing"),
+    "method": ("name", "regime", "parameters"),
+    "data": tuple(PREPARATION),
+    "knowledge": tuple(KNOWLEDGE),
+    "site": ("columns", "identity"),
+    "federation": ("quorum", "timeout"),
+    "privacy": ("secure_sum", "differential"),
+    "differential": ("epsilon", "delta", "clip", "rounds"),
+}
+"""The keys of each table whose keys are not names that the user gives."""
+
+
+class _Table:
+    """A table of the file. If its keys are no names of the user's own, those that are not known are refused."""
+
+    def __init__(self, source: str, path: str, content: Mapping[str, Any], known: Sequence[str] | None = None) -> None:
+        self.source = source
+        self.path = path
+        self._content = content
+        for key in content:
+            if known is not None and key not in known:
+                raise FeddagError(
+                    f"{self.where(key)} is not known. There are {', '.join(known)}.{_suggestion(key, known)}"
+                )
+
+    def where(self, key: str) -> str:
+        return f"{self.source}: {self.path}{key}"
+
+    def take(self, key: str, constraint: must_be.Constraint, default: Any = _REQUIRED) -> Any:
+        if key not in self._content:
+            if default is _REQUIRED:
+                raise FeddagError(f"{self.where(key)} is missing. Give {constraint.wording}.")
+            return default
+        value = self._content[key]
+        if not constraint.accepts(value):
+            raise must_be.refusal(self.where(key), constraint.wording, value)
+        return value
+
+    def table(self, key: str, known: str | None = None, *, required: bool = False) -> _Table:
+        """The table of that name; its keys are those of its own name in `_TABLES`, or of `known`."""
+        content = self.take(key, _TABLE, _REQUIRED if required else {})
+        return _Table(self.source, f"{self.path}{key}.", content, _TABLES.get(known or key))
+
+    def all(self, constraints: Mapping[str, must_be.Constraint]) -> dict[str, Any]:
+        """Those of the keys that are there."""
+        values = {key: self.take(key, constraint, None) for key, constraint in constraints.items()}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def names(self) -> list[str]:
+        """Of a table whose keys are names: in their own order, whatever the file's."""
+        names = sorted(self._content)
+        if "" in names:
+            raise FeddagError(f"{self.source}: {self.path} has a key without a name. Name it.")
+        return names
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _without_none(content: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def _variables(table: _Table) -> tuple[Variable, ...]:
+    names = table.names()
+    if len(names) < 2:
+        raise FeddagError(f"{table.source}: variables must be at least 2. Got {len(names)} instead.")
+    kinds = must_be.one_of(KINDS)
+    either = must_be.Constraint(
+        f"{kinds.wording}, or a table with a type", lambda value: kinds.accepts(value) or isinstance(value, dict)
+    )
+    found = []
+    for name in names:
+        value = table.take(name, either)
+        content = value if isinstance(value, dict) else {"type": value}
+        found.append(_variable(name, _Table(table.source, f"{table.path}{name}.", content, _TABLES["variable"])))
+    return tuple(found)
+
+
+def _variable(name: str, table: _Table) -> Variable:
+    kind = table.take("type", must_be.one_of(KINDS))
+    levels = table.take("levels", _LEVELS, [0, 1] if kind == "binary" else [])
+    fitting = {
+        "continuous": must_be.Constraint("left out: a continuous variable has none", lambda value: not value),
+        "binary": must_be.Constraint("two", lambda value: len(value) == 2),
+    }.get(kind, must_be.Constraint("at least two: all sites code them alike", lambda value: len(value) >= 2))
+    if not fitting.accepts(levels):
+        raise must_be.refusal(table.where("levels"), fitting.wording, levels)
+    unit = table.take("unit", _TEXT, None)
+    missing = table.take("missing", _LEVELS, [])
+    return Variable(name, Kind(kind, tuple(levels)), unit, tuple(missing))
+
+
+def _described(variable: Variable) -> dict[str, Any]:
+    described = {"type": variable.kind.name, "unit": variable.unit}
+    lists = {"levels": list(variable.kind.levels), "missing": list(variable.missing)}
+    return _without_none({**described, **{key: value or None for key, value in lists.items()}})
+
+
+def _method(table: _Table) -> MethodChoice:
+    choice = MethodChoice(
+        table.take("name", _TEXT),
+        table.take("regime", must_be.one_of(REGIMES), None),
+        table.take("parameters", _TABLE, {}),
+    )
+    try:
+        method = find_method(choice.name)
+        method.check_regime(choice.regime or method.regimes[0])
+    except FeddagError as error:
+        raise FeddagError(f"{table.source}: {error}") from None
+    return choice
+
+
+def _statements(table: _Table) -> dict[str, list[Any]]:
+    return {key: value for key, value in table.all(KNOWLEDGE).items() if value}
+
+
+def _knowledge(table: _Table, names: list[str]) -> dict[str, list[Any]]:
+    statements = _statements(table)
+    try:
+        Knowledge.of(names, **{key: statements.get(key, ()) for key in KNOWLEDGE})
+    except FeddagError as error:
+        raise FeddagError(f"{table.source}: knowledge: {error}") from None
+    return statements
+
+
+def _sites(table: _Table, variables: list[str]) -> tuple[SiteTerms, ...]:
+    found = []
+    for name in table.names():
+        terms = table.table(name, "site")
+        renamed = terms.table("columns")
+        columns = {variable: renamed.take(variable, _TEXT) for variable in renamed.names()}
+        for variable in columns:
+            if variable not in variables:
+                raise FeddagError(
+                    f"{renamed.where(variable)} is no variable. There are {', '.join(variables)}."
+                    f"{_suggestion(variable, variables)}"
+                )
+        called = [columns.get(variable, variable) for variable in variables]
+        for column in called:
+            if called.count(column) > 1:
+                raise FeddagError(
+                    f"{terms.where('columns')} has {column!r} for {called.count(column)} variables. "
+                    "Give each variable its own column."
+                )
+        found.append(SiteTerms(name, columns, terms.take("identity", _IDENTITY, None)))
+    return tuple(found)
+
+
+def _federation(table: _Table, sites: int) -> FederationTerms:
+    default = min(sites or LEAST_QUORUM, max(LEAST_QUORUM, sites // 2 + 1))
+    least = min(2, sites or 2)
+    fitting = must_be.Constraint(
+        f"a whole number from {least} to the number of sites, {sites}"
+        if sites
+        else f"a whole number of at least {least}",
+        lambda value: must_be.is_whole(value, least) and (not sites or value <= sites),
+    )
+    quorum = table.take("quorum", fitting, default)
+    timeout = table.take("timeout", must_be.positive, 600.0)
+    return FederationTerms(quorum, float(timeout))
+
+
+def _privacy(table: _Table, sites: int) -> PrivacyTerms:
+    too_few = 0 < sites < LEAST_QUORUM
+    secure_sum = table.take("secure_sum", must_be.boolean, not too_few)
+    if secure_sum and too_few:
+        raise FeddagError(
+            f"{table.where('secure_sum')} needs at least {LEAST_QUORUM} sites, and the study names {sites}. "
+            "Set it to false, or name more sites."
+        )
+    has_differential = table.take("differential", _TABLE, None) is not None
+    differential = _differential(table.table("differential")) if has_differential else None
+    return PrivacyTerms(secure_sum, differential)
+
+
+def _differential(table: _Table) -> DifferentialPrivacy:
+    share = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
+    return DifferentialPrivacy(
+        epsilon=float(table.take("epsilon", must_be.positive)),
+        rounds=table.take("rounds", must_be.whole(1)),
+        delta=float(table.take("delta", share, DifferentialPrivacy.delta)),
+        clip=float(table.take("clip", must_be.positive, DifferentialPrivacy.clip)),
+    )

@@ -1,0 +1,115 @@
+"""The text of a new study, with a word on each choice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from feddag.learners.registry import find_method
+from feddag.silos.checks import checked_names
+from feddag.silos.coding import MOST_LEVELS, inferred
+from feddag.silos.sources import read_table, source_of
+
+_FEW = 10
+"""Whole numbers of so few different values may be codes."""
+
+
+def template(name: str, data: str | None, sites: Sequence[str], method: str) -> str:
+    """A study that can be parsed as it stands; variables come from the columns of `data` where it is given."""
+    find_method(method)
+    variables = _EXAMPLES if data is None else _variables(data)
+    tables = "\n".join(map(_site, sites)) if sites else "# [sites.basel]\n"
+    return _TEMPLATE.format(
+        name=re.sub("[^a-z0-9-]+", "-", name.lower()).strip("-") or "study",
+        variables="\n".join(variables),
+        method=method,
+        parameters="{ seed = 1 }" if "seed" in find_method(method).parameters() else "{}",
+        sites=tables,
+    )
+
+
+def _variables(data: str) -> list[str]:
+    frame = checked_names("data", read_table("data", source_of(data)))
+    return [_variable(name, frame[name]) for name in frame.columns]
+
+
+def _variable(name: str, column: pd.Series) -> str:
+    key, kind = _key(name), inferred([column])
+    if kind.discrete:
+        return f"{key} = {_declared(kind.name, kind.levels)}"
+    present = column.dropna()
+    numbers = pd.to_numeric(present, errors="coerce")
+    if column.dtype.kind in "mMc" or numbers.isna().any():
+        return (
+            f"# {key}: left out, since its {present.nunique()} texts are neither numbers nor up to {MOST_LEVELS} levels"
+        )
+    levels = sorted(numbers.unique().tolist())
+    if set(levels) == {0, 1}:
+        return f'{key} = "binary"'
+    if 2 <= len(levels) <= _FEW and all(float(level).is_integer() for level in levels):
+        return f'{key} = "continuous"  # if these are codes: {_declared("categorical", list(map(int, levels)))}'
+    return f'{key} = "continuous"'
+
+
+def _declared(kind: str, levels: Sequence[object]) -> str:
+    return f'{{ type = "{kind}", levels = {json.dumps(list(levels), ensure_ascii=False)} }}'
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _site(name: str) -> str:
+    return f'[sites.{_key(name)}]\n# columns = {{ age = "AGE_YEARS" }}\n# identity = "..."\n'
+
+
+_EXAMPLES = (
+    'age = { type = "continuous", unit = "years" }',
+    'sex = { type = "binary", levels = ["f", "m"] }',
+    'pain = { type = "ordinal", levels = ["none", "some", "much"], missing = ["unknown"] }',
+)
+
+_TEMPLATE = """\
+# A study: what all sites agree on before anything is learned. Check it with: feddag study check FILE
+
+name = "{name}"                       # lower-case letters, digits and hyphens
+
+# Each variable's type: continuous, binary, ordinal or categorical. Discrete ones have levels, which all sites code
+# alike (binary: 0 and 1 unless given). A unit is a promise; values listed as missing stand for one not recorded.
+[variables]
+{variables}
+
+[method]
+name = "{method}"                     # see: feddag methods
+# regime = "federated"                # the method's own unless given
+parameters = {parameters}
+
+[data]
+missing = "error"                     # error; drop: rows with missing values; impute: median, or commonest level
+scale = "none"                        # none; site: by each site's own moments; federated: by those of all together
+
+# What is known of the graph beforehand.
+[knowledge]
+required = []                         # edges that must be there: [["age", "pain"]]
+forbidden = []                        # edges that cannot be there
+tiers = []                            # what comes later causes nothing that comes earlier: [["age", "sex"], ["pain"]]
+exogenous = []                        # variables that nothing causes: ["age"]
+
+# The sites that take part, each with what it calls its columns, where that differs, and its Ed25519 public key.
+{sites}
+[federation]
+# quorum = 3                          # sites that must answer; more than half of them, and at least 3, unless given
+timeout = 600                         # seconds that a site may take for a task
+
+[privacy]
+# secure_sum = true                   # only sums can be read; on for 3 or more sites unless given
+
+# [privacy.differential]              # noise, so that no single row can be told from the result
+# epsilon = 8.0
+# delta = 1e-5
+# clip = 1.0
+# rounds = 60
+"""

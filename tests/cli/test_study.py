@@ -1,0 +1,181 @@
+"""feddag study, and learning by a study."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddag.runs import Run
+from feddag.study import Study
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "heart_disease" / "study.toml"
+rng = np.random.default_rng(0)
+
+
+def table() -> pd.DataFrame:
+    age = rng.normal(50, 10, size=40)
+    frame = pd.DataFrame({"age": age, "dose": 0.1 * age + rng.normal(size=40), "risk": rng.normal(size=40)})
+    frame["stage"] = ["I", "II", "III", "II"] * 10
+    frame["code"] = [1, 2, 3, 4] * 10
+    frame["smokes"] = [0, 1] * 20
+    frame["name"] = [f"patient {k}" for k in range(40)]
+    return frame
+
+
+STUDY = """
+name = "ward"
+[variables]
+age = "continuous"
+dose = "continuous"
+risk = "continuous"
+[method]
+name = "notears"
+[data]
+missing = "drop"
+scale = "site"
+[sites.north]
+columns = { age = "AGE" }
+[sites.south]
+"""
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study, north's table in a database with other names, south's in a file with a gap."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    with sqlite3.connect(tmp_path / "north.db") as connection:
+        table().rename(columns={"age": "AGE"}).to_sql("visits", connection, index=False)
+    connection.close()
+    south = table()
+    south.loc[3, "dose"] = np.nan
+    south.to_csv(tmp_path / "south.csv", index=False)
+    return tmp_path
+
+
+class TestInit:
+    def test_the_template_is_a_study(self, feddag, tmp_path):
+        path = tmp_path / "my study.toml"
+        result = feddag("study", "init", path, "--site", "basel", "--site", "St. Gallen")
+        assert result.exit_code == 0
+        study = Study.load(path)
+        assert study.name == "my-study"
+        assert [site.name for site in study.sites] == ["St. Gallen", "basel"]
+        assert feddag("study", "check", path).exit_code == 0
+
+    def test_variables_come_from_a_table(self, feddag, tmp_path):
+        table().to_csv(tmp_path / "north.csv", index=False)
+        path = tmp_path / "study.toml"
+        feddag("study", "init", path, "--from", tmp_path / "north.csv", "--method", "notears")
+        study = Study.load(path)
+        kinds = {variable.name: str(variable.kind) for variable in study.variables}
+        assert kinds == {
+            "age": "continuous",
+            "dose": "continuous",
+            "risk": "continuous",
+            "stage": "categorical (I, II, III)",
+            "code": "continuous",
+            "smokes": "binary (0, 1)",
+        }
+        text = path.read_text(encoding="utf-8")
+        assert '# if these are codes: { type = "categorical", levels = [1, 2, 3, 4] }' in text
+        assert "# name: left out" in text
+        assert "patient" not in text
+
+    def test_nothing_is_overwritten(self, feddag, tmp_path):
+        (tmp_path / "study.toml").write_text("mine", encoding="utf-8")
+        result = feddag("study", "init", tmp_path / "study.toml")
+        assert result.exit_code == 2
+        assert "exists already" in result.stderr
+        assert (tmp_path / "study.toml").read_text(encoding="utf-8") == "mine"
+
+
+class TestCheck:
+    def test_the_hash_is_that_of_the_study(self, feddag):
+        result = feddag("study", "check", EXAMPLE)
+        assert result.exit_code == 0
+        assert f"sha256 {Study.load(EXAMPLE).digest}\n" in result.stdout
+
+    def test_a_sites_table_is_summarised_without_any_value(self, feddag, ward):
+        result = feddag("study", "check", "study.toml", "--site", "south", "--data", "south.csv")
+        assert result.exit_code == 0
+        assert (
+            "south: 40 rows read, 1 with missing values dropped, scaled by its own moments, 39 to learn from"
+            in result.stdout
+        )
+        assert [line.split() for line in result.stdout.splitlines()[-3:]] == [
+            ["age", "age", "continuous", "0"],
+            ["dose", "dose", "continuous", "1"],
+            ["risk", "risk", "continuous", "0"],
+        ]
+
+    def test_what_does_not_keep_to_it_is_refused(self, feddag, ward):
+        result = feddag("study", "check", "study.toml", "--site", "north", "--data", "south.csv")
+        assert result.exit_code == 2
+        assert "Error: Site 'north': south.csv lacks 'AGE'. It has 'age', 'dose'" in result.stderr
+        assert "belong together" in feddag("study", "check", "study.toml", "--site", "north").stderr
+
+
+class TestLearn:
+    sources = ("north.db?table=visits", "south.csv")
+
+    def test_a_study_says_all(self, feddag, ward):
+        result = feddag("learn", "--study", "study.toml", *self.sources, "--out", "run", "--quiet")
+        assert result.exit_code == 0
+        assert "south: 40 rows read, 1 with missing values dropped, scaled by its own moments\n" in result.stdout
+        record = json.loads((ward / "run" / "run.json").read_text(encoding="utf-8"))
+        assert record["method"] == "notears"
+        assert record["columns"] == ["age", "dose", "risk"]
+        assert record["study"]["digest"] == Study.load("study.toml").digest
+        assert record["data"]["missing"] == "drop"
+        assert record["data"]["sites"]["south"]["rows_dropped"] == 1
+        assert record["sites"][0]["source"] == str(ward / "north.db?table=visits")
+
+    def test_a_run_is_resumed_by_what_was_agreed_then(self, feddag, ward, monkeypatch):
+        study = Study.load("study.toml")
+        sources = dict(zip(("north", "south"), self.sources, strict=True))
+        silos = study.silos(sources)
+        Run.start("run", study.learner(), silos, list(sources.values()), study=study)
+        (ward / "study.toml").unlink()
+        monkeypatch.chdir("/")
+        again = Run.open(ward / "run").silos()
+        assert [silo.digest() for silo in again] == [silo.digest() for silo in silos]
+        assert feddag("learn", "--resume", ward / "run", "--quiet").exit_code == 0
+
+    def test_options_beside_a_study_are_refused(self, feddag, ward):
+        for options in (("--method", "search"), ("--seed", "0"), ("--missing", "drop"), ("--knowledge", "k.toml")):
+            result = feddag("learn", "--study", "study.toml", *self.sources, "--out", "run", *options)
+            assert result.exit_code == 2
+            assert f"Error: study.toml says how to learn from what. Leave out {options[0]}." in result.stderr
+        assert not (ward / "run").exists()
+
+    def test_missing_and_scale_are_told_kept_and_shown(self, feddag, ward):
+        numbers = pd.read_csv("south.csv")[["age", "dose", "risk"]]
+        numbers.to_csv("south.csv", index=False)
+        options = ("--method", "notears", "--out", "run", "--quiet")
+        assert "1 missing values, the first in row 4" in feddag("learn", "west=south.csv", *options).stderr
+        result = feddag("learn", "west=south.csv", "--missing", "impute", "--scale", "federated", *options)
+        assert result.exit_code == 0
+        assert "west: 40 rows read, 1 values imputed (dose 1), scaled by those of all sites\n" in result.stdout
+        run = Run.open("run")
+        assert (run.preparation.missing, run.preparation.scale) == ("impute", "federated")
+        assert run.silos()[0].account == run.accounts()["west"]
+
+    def test_knowledge_comes_from_a_file(self, feddag, ward):
+        Path("known.toml").write_text('forbidden = [["age", "dose"], ["dose", "age"]]\n', encoding="utf-8")
+        table()[["age", "dose", "risk"]].to_csv("south.csv", index=False)
+        given = ("learn", "south.csv", "--knowledge", "known.toml", "--quiet")
+        result = feddag(*given, "--method", "search", "--restarts", "0", "--out", "run")
+        assert result.exit_code == 0
+        learned = (ward / "run" / "graph.edges.csv").read_text(encoding="utf-8")
+        assert "age,dose" not in learned
+        assert "dose,age" not in learned
+        refused = feddag(*given, "--method", "cam", "--out", "other")
+        assert "The method 'cam' cannot obey knowledge (forbidden). Leave it out, or choose one of" in refused.stderr
+        twice = feddag(*given, "--method", "search", "--forbidden", "age->risk", "--out", "other")
+        assert "known.toml has forbidden, and so has --forbidden. Leave out one of them." in twice.stderr
