@@ -1,23 +1,21 @@
 """The settings of the paper's tables, and three kinds of data for each: the ground of every comparison here.
 
-The published figures are those of the paper's own tables (`published.csv`).
+The published figures are those of the paper's own tables, which `feddag.experiments` holds.
 """
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import feddag
+from feddag.experiments.published import PUBLISHED
 
 Data = Literal["raw", "standardised", "unequal noise"]
 DATA: tuple[Data, ...] = ("raw", "standardised", "unequal noise")
 UNEQUAL_NOISE = (0.5, 2.0)
 """Each variable's noise has a standard deviation of its own between these."""
-
-PUBLISHED = Path(__file__).with_name("published.csv")
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Cell:
         """The paper's figures in a regime, one for each method that has one."""
         setting = (self.functions, self.graph, str(self.nodes), str(self.rows), "1.0", regime, metric)
         names = ("functions", "graph", "nodes", "n_per_client", "participation", "regime", "metric")
-        with PUBLISHED.open() as file:
+        with PUBLISHED.open(encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         return [row for row in rows if row["mean"] and tuple(row[name] for name in names) == setting]
 

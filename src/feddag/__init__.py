@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from feddag.learners import EvidenceSearch, FedDAG
     from feddag.learners.registry import make_learner, methods
     from feddag.runs import load
-    from feddag.silos import Silo, Simulation, simulate
+    from feddag.silos import Silo, Simulation, read_silos, simulate
+    from feddag.study import Study
 
 __version__ = version("feddag")
 
@@ -30,12 +31,14 @@ __all__ = [
     "GraphMetrics",
     "Silo",
     "Simulation",
+    "Study",
     "__version__",
     "compare",
     "load",
     "make_learner",
     "methods",
     "read_graph",
+    "read_silos",
     "simulate",
     "write_graph",
 ]
@@ -46,7 +49,8 @@ _HOMES = {
     "feddag.learners": ("EvidenceSearch", "FedDAG"),
     "feddag.learners.registry": ("make_learner", "methods"),
     "feddag.runs": ("load",),
-    "feddag.silos": ("Silo", "Simulation", "simulate"),
+    "feddag.silos": ("Silo", "Simulation", "read_silos", "simulate"),
+    "feddag.study": ("Study",),
 }
 
 

@@ -100,7 +100,7 @@ def test_a_file_without_permission_is_refused(refused, tmp_path):
 
 
 def test_a_site_given_twice_is_refused(refused):
-    assert "stands 2 times. Give each site its own name." in refused("good.csv")
+    assert "stands 2 times. Give each site its own name: SITE=SILO." in refused("good.csv")
 
 
 def test_a_name_that_no_graph_file_can_hold_is_refused_before_anything_is_learned(refused):
@@ -153,7 +153,7 @@ def test_sites_and_folder_are_both_asked_for(feddag, tmp_path, monkeypatch, argu
     monkeypatch.chdir(tmp_path)
     result = feddag("learn", *arguments)
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: Give each site's file and --out RUN, or --resume RUN.")
+    assert result.stderr.startswith("Error: Give each site's table and --out RUN, or --resume RUN.")
     assert not list(tmp_path.iterdir())
 
 

@@ -121,8 +121,8 @@ def test_resume_accepts_an_option_that_agrees_with_the_run(feddag, finished):
         (["--seed", 9], "The run has seed=0, and --resume keeps it. Got 9 instead"),
         (["--method", "ges"], "The run has method='feddag', and --resume keeps it. Got 'ges' instead"),
         (["--participation", 1], "The run has participation=1.0, and --resume keeps it. Got 1 instead"),
-        (["--out", "elsewhere"], "--resume takes the sites and the folder from the run"),
-        (["other.csv"], "--resume takes the sites and the folder from the run"),
+        (["--out", "elsewhere"], "--resume takes these from the run"),
+        (["other.csv"], "--resume takes these from the run"),
     ],
 )
 def test_resume_refuses_an_option_that_contradicts_the_run(feddag, finished, options, complaint):

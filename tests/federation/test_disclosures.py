@@ -53,6 +53,7 @@ def test_every_task_has_words():
     [
         ("notears", None, {}),
         ("notears-admm", None, {"it_max": 2}),
+        ("notears-mlp-admm", None, {"it_max": 1, "hidden_units": 2}),
         ("search", None, {"restarts": 0}),
         ("search", None, {"restarts": 0, "sharing": "all"}),
         ("var-sortnregress", "voting", {}),

@@ -342,8 +342,9 @@ def test_a_study_s_privacy_budget_cannot_be_overrun(tmp_path):
         return PrivateSite(site, accountant, clip=1.0, noise_multiplier=8.0, sites=3)
 
     net = Net(tmp_path, study_of(), private)
-    with pytest.raises(FeddagError, match=r"The privacy budget .* does not allow a further answer"):
+    with pytest.raises(FeddagError, match=r"could not work on feddag.solve\. Its own log says why"):
         net.learn()
+    assert any("The privacy budget" in message for message in net.told)
     spent = json.loads((tmp_path / f"{NAMES[0]}.json").read_text())["noise_multipliers"]
     assert len(spent) == len(net.server()._journal) > 0
 
@@ -354,3 +355,13 @@ def test_a_journal_of_another_study_is_refused(net):
     task = Task("feddag.solve", 0, {"steps": 1.0}, {}, (0, 1, 2, 3))
     with pytest.raises(FeddagError, match="answers another task than round 1"):
         other.aggregate(task)
+
+
+def test_what_a_site_says_of_its_values_stays_there(net):
+    def complaining(task):
+        raise FeddagError("Site 'site-01': 123.456 in row 7 is odd")
+
+    net.stations[NAMES[0]]._site.answer = complaining
+    _, network = net.learn()
+    assert network.refused == {NAMES[0]: "Site 'site-01' could not work on feddag.solve. Its own log says why."}
+    assert any("123.456" in message for message in net.told)

@@ -20,12 +20,14 @@ TINY = {
     "dag-gnn": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_units": 2},
     "notears": {"it_max": 3},
     "notears-admm": {"it_max": 8},
+    "notears-mlp-admm": {"it_max": 3, "hidden_units": 2},
 }
 """Settings with which a fit takes no time. feddag's masked networks are run as mcsl."""
 
 NOT_EQUIVARIANT = {
     "mcsl": "its initial weights and its masks are drawn by position",
     "notears-mlp": "its initial weights are drawn by position",
+    "notears-mlp-admm": "its initial weights are drawn by position",
     "random": "it is drawn by position",
 }
 """Methods whose graph does not follow a permutation of the variables, and why."""

@@ -6,12 +6,14 @@ from scipy.linalg import expm
 from scipy.optimize import check_grad, minimize
 
 from feddag import compare, make_learner, simulate
+from feddag.learners.knowledge import Knowledge
 from feddag.learners.notears import NOTEARS, _lagrangian
 
 SIMULATION = simulate(4, mechanism="linear", sites=2, rows=200, edge_probability="exact", seed=5)
 ROWS = np.concatenate([silo.values for silo in SIMULATION.silos])
 ROWS = ROWS - ROWS.mean(axis=0)
 COVARIANCE = ROWS.T @ ROWS / len(ROWS)
+NOTHING_KNOWN = Knowledge.of("abcd", (), (), ())
 
 
 def objective(W, l1=0.1):
@@ -56,7 +58,7 @@ def reference(start, l1=0.1):
 
 def test_its_objective_is_as_good_as_that_of_a_general_solver():
     learner = NOTEARS()
-    W = learner.solve(COVARIANCE)
+    W = learner.solve(COVARIANCE, NOTHING_KNOWN)
     assert np.trace(expm(W * W)) - len(W) <= learner.h_tol
     assert not W.diagonal().any()
 
@@ -67,9 +69,10 @@ def test_its_objective_is_as_good_as_that_of_a_general_solver():
     assert objective(W) <= 1.01 * min(feasible)
 
 
-def test_the_gradient_is_that_of_the_lagrangian():
+@pytest.mark.parametrize("required", [(), [("a", "c"), ("d", "b")]])
+def test_the_gradient_is_that_of_the_lagrangian(required):
     halves = np.random.default_rng(2).uniform(0, 0.4, 32)
-    arguments = (COVARIANCE, 0.1, 0.3, 2.0)
+    arguments = (COVARIANCE, 0.1, 0.3, 2.0, Knowledge.of("abcd", required, (), ()).certain)
     error = check_grad(lambda w: _lagrangian(w, *arguments)[0], lambda w: _lagrangian(w, *arguments)[1], halves)
     assert error < 1e-5
 

@@ -6,8 +6,9 @@ from scipy.optimize import check_grad, minimize
 
 from feddag import compare, make_learner, simulate
 from feddag.federation import InProcess, Task
+from feddag.learners.admm import FIT, _lagrangian
 from feddag.learners.notears import acyclicity
-from feddag.learners.notears_admm import NOTEARSADMM, _Equations, _lagrangian
+from feddag.learners.notears_admm import NOTEARSADMM, _Equations
 
 SIMULATION = simulate(4, mechanism="linear", sites=3, rows=[200, 80, 150], edge_probability="exact", seed=5)
 
@@ -21,9 +22,9 @@ def test_it_reaches_the_graph_of_notears():
 def test_sites_agree_in_the_end_on_a_dag():
     sites = [_Equations(silo.name, silo.values) for silo in SIMULATION.silos]
     with InProcess(sites, 1) as federation:
-        W = NOTEARSADMM().solve(federation, 4)
+        W = NOTEARSADMM().solve(federation, 4)["W"]
     for site in sites:
-        np.testing.assert_allclose(site.weights, W, atol=1e-6)
+        np.testing.assert_allclose(site.own, W.ravel(), atol=1e-6)
     assert acyclicity(W)[0] < 1e-7
 
 
@@ -33,23 +34,34 @@ def test_a_site_minimises_its_own_lagrangian():
     rows = rows - rows.mean(axis=0)
     first, W = draw.normal(size=(2, 3, 3))
     site = _Equations("s", rows)
-    site.answer(Task("admm.fit", 1, {"rows": total, "rho": 0.2}, {"W": first}, (0,)))
-    multipliers = 0.2 * (site.weights - W)
-    answer = site.answer(Task("admm.fit", 2, {"rows": total, "rho": rho}, {"W": W}, (0,)))
+    site.answer(Task(FIT, 1, {"rows": total, "rho": 0.2}, {"W": first}, (0,)))
+    multipliers = 0.2 * (site.own.reshape(3, 3) - W)
+    answer = site.answer(Task(FIT, 2, {"rows": total, "rho": rho}, {"W": W}, (0,)))
 
     def lagrangian(flat):
         own = flat.reshape(3, 3)
         error = np.sum((rows - rows @ own) ** 2) / (2 * total)
         return error + np.sum(multipliers * (own - W)) + rho / 2 * np.sum((own - W) ** 2)
 
-    best = minimize(lagrangian, np.zeros(9), tol=1e-10).x.reshape(3, 3)
-    np.testing.assert_allclose(site.weights, best, atol=1e-4)
-    np.testing.assert_allclose(answer.arrays["W"], site.weights + multipliers / rho, atol=1e-12)
+    best = minimize(lagrangian, np.zeros(9), tol=1e-10).x
+    np.testing.assert_allclose(site.own, best, atol=1e-4)
+    np.testing.assert_allclose(answer.arrays["W"], site.own.reshape(3, 3) + multipliers / rho, atol=1e-12)
 
 
-def test_the_gradient_is_that_of_the_lagrangian():
+def test_a_restored_site_answers_as_the_first_would():
+    tasks = [Task(FIT, k, {"rows": 430, "rho": 0.1 * k}, {"W": np.full((4, 4), 0.1 * k)}, (0,)) for k in (1, 2, 3)]
+    site, again = (_Equations("s", SIMULATION.silos[0].values) for _ in range(2))
+    again.restore(site.snapshot())
+    site.answer(tasks[0])
+    site.answer(tasks[1])
+    again.restore(site.snapshot())
+    np.testing.assert_array_equal(again.answer(tasks[2]).arrays["W"], site.answer(tasks[2]).arrays["W"])
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3)])
+def test_the_gradient_is_that_of_the_servers_lagrangian(shape):
     draw = np.random.default_rng(2)
-    halves, arguments = draw.uniform(0, 0.4, 18), (draw.normal(size=(3, 3)), 0.7, 0.1, 0.3, 2.0)
+    halves, arguments = draw.uniform(0, 0.4, 2 * np.prod(shape)), (draw.normal(size=shape), 0.7, 0.1, 0.3, 2.0)
     error = check_grad(lambda w: _lagrangian(w, *arguments)[0], lambda w: _lagrangian(w, *arguments)[1], halves)
     assert error < 1e-5
 

@@ -14,34 +14,80 @@ SUMMARIES = {
     "demo": "Watch ten sites find the graph behind their data, without showing each other a row.",
     "simulate": "Simulate the tables of several sites, and the causal graph behind them.",
     "learn": "Learn one causal graph from the tables of several sites.",
+    "watch": "Follow a run that is under way, in the terminal or in the browser.",
+    "report": "Write the report of a run: the graph, how far to trust it, and how it was learned.",
     "evaluate": "Compare a learned graph with the true one.",
+    "stability": "Tell how sure each edge of a run is, and which sites it hangs on.",
+    "effects": "Tell by how much one variable changes another, at each site.",
+    "tune": "Choose a method's parameters for tables whose graph nobody knows.",
     "methods": "List the methods that learn a graph: what each assumes, and what leaves a site.",
+    "experiment": "Run the tables and figures of the paper, and compare with what it published.",
+    "experiment list": "List the experiments: where each stands in the paper, and how much of it is there.",
+    "experiment run": "Run what is lacking of an experiment.",
+    "experiment show": "Show an experiment's results beside the published ones.",
+    "experiment plot": "Draw an experiment's results.",
+    "experiment tune": "Choose a method's parameters on the seeds that nothing is reported on.",
+    "experiment report": "Write the page of all results.",
+    "study": "Write and check a study: the file that all sites agree on before anything is learned.",
+    "study init": "Write the template of a study, to be filled in.",
+    "study check": "Check a study and, at a site, whether its table keeps to it.",
+    "federation": "Run a study on a network: kits for all, the run itself, and how it stands.",
+    "federation demo": "Watch a server and sites on this machine learn a graph over a real network.",
+    "federation provision": "Make the kits by which sites, server and analyst know each other.",
+    "federation run": "Have the sites learn the study's graph together, and bring it.",
+    "federation status": "Tell which sites are connected, and what runs.",
+    "server": "Run the server of a study.",
+    "site": "Take part in a study with this site's own table.",
+    "audit": "Check a site's audit log, and tell in plain words what left the site.",
 }
-_NEEDS_NO_ARGUMENTS = ("demo", "methods")
+"""By name. One of two words is a function of the first word's file; the first word alone is their group."""
+_NEEDS_NO_ARGUMENTS = ("demo", "methods", "experiment list", "experiment report", "federation demo")
 
 
-def overview(app: typer.Typer) -> None:
+def overview(app: typer.Typer, group: str = "") -> None:
     """Register every command by its summary alone: `feddag --help` needs no numerical library."""
-    for name, summary in SUMMARIES.items():
-        app.command(name, help=summary)(lambda: None)
+    for path, summary in SUMMARIES.items():
+        parent, _, name = path.rpartition(" ")
+        if parent != group:
+            continue
+        if _is_group(path):
+            members = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
+            overview(members, path)
+            app.add_typer(members, name=name, help=summary, epilog=_examples(path))
+        else:
+            app.command(name, help=summary)(lambda: None)
 
 
-def _loaded(name: str) -> Any:
-    """The command itself: the function of the module's name, its docstring below the summary."""
-    function = getattr(import_module(f"feddag.cli.{name}"), name)
+def _is_group(path: str) -> bool:
+    return any(other.startswith(f"{path} ") for other in SUMMARIES)
+
+
+def _examples(group: str) -> str:
+    first = next(path for path in SUMMARIES if path.startswith(f"{group} "))
+    return f"Example: feddag {first} --help"
+
+
+def _loaded(path: str) -> Any:
+    """The command itself: the function of its name in the file of its first word, its docstring below the summary."""
+    module, name = (path.replace("-", "_").split() * 2)[:2]
+    function = getattr(import_module(f"feddag.cli.{module}"), name)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    text, bare = f"{SUMMARIES[name]}\n\n{function.__doc__}", name in _NEEDS_NO_ARGUMENTS
-    app.command(name, help=text, no_args_is_help=not bare)(function)
+    text, bare = f"{SUMMARIES[path]}\n\n{function.__doc__}", path in _NEEDS_NO_ARGUMENTS
+    app.command(path.rpartition(" ")[2], help=text, no_args_is_help=not bare)(function)
     return typer.main.get_command(app)
 
 
 class Commands(TyperGroup):
+    """Of the command line itself, or of a group in it."""
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(SUMMARIES)
+        return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else _loaded(name), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None or isinstance(command, Commands):
+            return name, command, rest
+        return name, _loaded(name if ctx.parent is None else f"{ctx.info_name} {name}"), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -1,9 +1,9 @@
-"""A fit that can be watched and stopped: what `learn` and `demo` have in common."""
+"""Work that can be watched and stopped: what `learn`, `demo` and `stability` have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TypeVar
 
 import typer
 from rich.console import Console
@@ -14,14 +14,19 @@ from feddag.learners import Learner, Progress, Status
 from feddag.runs import Run, resume_command
 from feddag.silos import Silo
 
+Outcome = TypeVar("Outcome")
+
 
 def watched_run(run: Run, silos: Sequence[Silo], *, quiet: bool) -> Learner:
     """Start or resume a run."""
-    return watched(lambda progress: run.learn(silos, progress), quiet=quiet, folder=run.folder)
+    return watched(lambda progress: run.learn(silos, progress), quiet=quiet, resume=resume_command(run.folder))
 
 
-def watched(fit: Callable[[Progress], Learner], *, quiet: bool, folder: Path | None = None) -> Learner:
-    """Call `fit` with a callback that shows its progress, and that ends it when the user asks for it."""
+def watched(work: Callable[[Progress], Outcome], *, quiet: bool, resume: str | None = None) -> Outcome:
+    """Call `work` with a callback that shows its progress, and that ends it when the user asks for it.
+
+    `resume` is the command that goes on with it then.
+    """
     console = Console(stderr=True, highlight=False)
     try:
         with (
@@ -33,8 +38,7 @@ def watched(fit: Callable[[Progress], Learner], *, quiet: bool, folder: Path | N
                 show(status)
                 interruption.raise_if_requested()
 
-            return fit(after_round)
+            return work(after_round)
     except KeyboardInterrupt:
-        resume = "" if folder is None else f" Resume with: {resume_command(folder)}"
-        typer.echo(f"Interrupted.{resume}", err=True)
+        typer.echo("Interrupted." if resume is None else f"Interrupted. Resume with: {resume}", err=True)
         raise typer.Exit(EXIT_CODE) from None

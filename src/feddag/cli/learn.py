@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from feddag.cli.assessing import assessed, show_assessment, warn
 from feddag.cli.fitting import watched_run
 from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
 from feddag.cli.tables import edge_table, edges_of, stdout
@@ -13,6 +14,10 @@ from feddag.errors import FeddagError
 from feddag.learners import Learner
 from feddag.learners.registry import METHODS, Regime, find_method, make_learner
 from feddag.runs import Run, load
+from feddag.silos import Preparation, Silo, read_silos
+from feddag.silos.preparation import Missing, Scale
+from feddag.silos.reading import site_names
+from feddag.study import Study, check_obedience, read_knowledge
 
 DEFAULT_METHOD = "feddag"
 
@@ -47,6 +52,7 @@ OPTIONS = {
     "required": Option("Edges that must be there: A->B,B->C.", edges, "EDGES"),
     "forbidden": Option("Edges that cannot be there: A->B,B->C.", edges, "EDGES"),
     "tiers": Option("What comes later causes nothing that comes earlier: A,B;C,D.", tiers, "TIERS"),
+    "exogenous": Option("Variables that nothing causes: A,B.", names, "NAMES"),
     "confidence": Option("Directions less sure than this are left open."),
     "alpha": Option("The level of the tests."),
     "basis_functions": Option("Of each spline."),
@@ -73,10 +79,20 @@ def _panel(takers: Sequence[str]) -> str:
 @with_options(_takers(), OPTIONS, _panel)
 def learn(
     silos: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="SILO", help="Each site's table: .csv, .tsv or .parquet.", show_default=False),
+        list[str] | None,
+        typer.Argument(
+            metavar="SILO",
+            help="Each site's table: .csv, .tsv, .parquet, .feather, a table of a database file "
+            "(north.db?table=visits; .sqlite, .duckdb) or of any other database "
+            "(postgresql://user@host/db?table=visits). SITE=SILO gives the site a name.",
+            show_default=False,
+        ),
     ] = None,
     *,
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Variables, method and all else as agreed in a study.", show_default=False),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="How to learn; see feddag methods.", show_default=DEFAULT_METHOD),
@@ -87,6 +103,29 @@ def learn(
             help="Let sites learn together or, for comparison: pool all rows (which moves them: for research), let "
             "each site learn alone, or let the sites' graphs vote. The method's own unless given.",
             show_default=False,
+        ),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What is known of the graph: a TOML file with required, forbidden, tiers, exogenous.",
+            show_default=False,
+        ),
+    ] = None,
+    missing: Annotated[
+        Missing | None,
+        typer.Option(
+            help="Refuse missing values, drop rows that have any, or impute the site's median (or commonest level).",
+            show_default="error",
+        ),
+    ] = None,
+    scale: Annotated[
+        Scale | None,
+        typer.Option(
+            help="Leave columns as they are, or bring them to mean 0 and deviation 1: by each site's own moments, or "
+            "by those of all sites together.",
+            show_default="none",
         ),
     ] = None,
     out: Annotated[
@@ -100,29 +139,66 @@ def learn(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
     given: dict[str, Any],
 ) -> None:
-    """Every file is a site. The graph, its scores and the history are written into the folder of the run.
+    """Every SILO is a site's. The graph, its scores and the history are written into the folder of the run.
     A run that was interrupted, or killed, is resumed from there and ends as if it had not been.
 
     Example: feddag learn data/site-*.csv --out run --seed 1
 
+    Example: feddag learn --study study.toml basel=postgresql://me@db/clinic?table=visits lyon.parquet --out run
+
     Example: feddag learn --resume run
     """
+    chosen = _told({"method": method, "regime": regime})
+    prepared = _told({"missing": missing, "scale": scale})
+    files = _told({"study": study, "knowledge": knowledge})
     if resume is not None:
-        if silos or out:
-            raise FeddagError("--resume takes the sites and the folder from the run. Leave out SILO and --out.")
-        chosen = {"method": method, "regime": regime}
-        _resume(resume, {name: value for name, value in chosen.items() if value is not None}, given, quiet=quiet)
-    elif silos and out:
-        method = method or DEFAULT_METHOD
-        _start(silos, out, method, make_learner(method, regime, **given), quiet=quiet)
+        _refuse(
+            {**files, **prepared, **_told({"out": out, "SILO": silos or None})}, "--resume takes these from the run"
+        )
+        _resume(resume, chosen, given, quiet=quiet)
+        return
+    if not (silos and out):
+        raise FeddagError("Give each site's table and --out RUN, or --resume RUN. See: feddag learn --help")
+    sources = site_names(silos)
+    if study is not None:
+        beside = _told({"knowledge": knowledge})
+        _refuse({**chosen, **prepared, **beside, **given}, f"{study} says how to learn from what")
+        run, tables = _by_study(Study.load(study), sources, out)
     else:
-        raise FeddagError("Give each site's file and --out RUN, or --resume RUN. See: feddag learn --help")
+        method = method or DEFAULT_METHOD
+        learner = make_learner(method, regime, **given, **_known(knowledge, method, given))
+        tables = learner.check(read_silos(sources, **prepared))
+        run = Run.start(out, learner, tables, list(sources.values()), method, preparation=Preparation(**prepared))
+    warn(run.estimator(), tables, quiet=quiet)
+    _show(watched_run(run, tables, quiet=quiet), run, tables, quiet=quiet)
 
 
-def _start(silos: list[Path], out: Path, method: str, estimator: Learner, *, quiet: bool) -> None:
-    tables = estimator.check(silos)
-    run = Run.start(out, estimator, tables, silos, method)
-    _show(watched_run(run, tables, quiet=quiet), out)
+def _told(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(beside: dict[str, Any], reason: str) -> None:
+    if beside:
+        names = [name if name.isupper() else f"--{name.replace('_', '-')}" for name in beside]
+        raise FeddagError(f"{reason}. Leave out {' and '.join(names)}.")
+
+
+def _by_study(study: Study, sources: dict[str, str], out: Path) -> tuple[Run, tuple[Silo, ...]]:
+    learner = study.learner()
+    tables = learner.check(study.silos(sources))
+    return Run.start(out, learner, tables, list(sources.values()), study.method.name, study=study), tables
+
+
+def _known(file: Path | None, method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a file of knowledge stands for."""
+    if file is None:
+        return {}
+    statements = read_knowledge(file)
+    check_obedience(method, statements)
+    for name in statements:
+        if name in given:
+            raise FeddagError(f"{file} has {name}, and so has --{name}. Leave out one of them.")
+    return statements
 
 
 def _resume(folder: Path, chosen: dict[str, str], given: dict[str, Any], *, quiet: bool) -> None:
@@ -138,22 +214,28 @@ def _resume(folder: Path, chosen: dict[str, str], given: dict[str, Any], *, quie
     if run.finished:
         run.clear()
         typer.echo("The run has finished already.")
-        _show(load(folder), folder)
+        _show(load(folder), run, quiet=quiet)
     else:
-        _show(watched_run(run, run.silos(), quiet=quiet), folder)
+        tables = run.silos()
+        _show(watched_run(run, tables, quiet=quiet), run, tables, quiet=quiet)
 
 
-def _show(learned: Learner, folder: Path) -> None:
+def _show(learned: Learner, run: Run, tables: Sequence[Silo] | None = None, *, quiet: bool) -> None:
     console = stdout()
+    for site, account in run.accounts().items():
+        if not account.untouched:
+            console.print(f"{site}: {account}", markup=False, soft_wrap=True)
     graph = learned.graph_
     edges, variables, sites = len(edges_of(graph)), len(graph.names), len(learned.sites_)
     console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
     if learned.learned_alone:
         console.print("(Each site learned alone; scores are means over the sites.)")
     console.print(edge_table(graph))
-    console.print(f"Written into {folder}:", markup=False, soft_wrap=True)
+    show_assessment(console, assessed(run, learned, tables, quiet=quiet))
+    console.print(f"Written into {run.folder}:", markup=False, soft_wrap=True)
     console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")
     console.print("  edge_scores.csv, history.csv: every pair's score, and every round")
     for name in learned.tables():
         console.print(f"  {name}.csv")
+    console.print("  trust.json: how it fares on rows held out, and what to beware of")
     console.print("  result.npz: for feddag.load")

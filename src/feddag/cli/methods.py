@@ -31,6 +31,7 @@ def methods(
         table.add_row(method.name, "", Text(method.summary), style="bold")
         rows = {
             "assumes": method.assumptions,
+            "units": "do not matter" if method.unit_free else "matter",
             "leaves a site": method.leaves_site,
             "regimes": ", ".join(method.regimes),
             "stands for": ", ".join(f"{name}={value!r}" for name, value in method.defaults.items()),

@@ -9,7 +9,8 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,8 @@ class Station:
         relay, answer = content["relay"], self._memory.answer
         self._check_sites(list(relay["keys"]))
         self._log_protection("in", self._memory.round, relay)
-        masked = self._protection().mask(relay, decode_answer(answer))
+        with kept_here(self._membership.name, "mask its numbers", self._tell):
+            masked = self._protection().mask(relay, decode_answer(answer))
         self._log_answer(masked["vector"], SECURE_SUM, len(relay["keys"]))
         return {"masked": masked}
 
@@ -230,7 +232,8 @@ class Station:
             )
         before = memory.before if round_ == memory.round else memory.after
         self._site.restore(before)
-        answer = self._site.answer(task)
+        with kept_here(self._membership.name, f"work on {task.name}", self._tell):
+            answer = self._site.answer(task)
         _check_finite(self._membership.name, task, answer.arrays)
         encoded = encode_answer(answer)
         memory = _Memory(round_, task.name, digest, memory.answered + 1, before, self._site.snapshot(), encoded)
@@ -251,6 +254,16 @@ _REQUESTS: Mapping[str, Callable[[Station, Mapping[str, Any]], dict[str, Any]]] 
     "reveal": Station._reveal,
 }
 """All that a server can ask for, besides a sign of life."""
+
+
+@contextmanager
+def kept_here(site: str, what: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Messages that may name a value are for the site's own eyes; the server is told that there is one."""
+    try:
+        yield
+    except FeddagError as error:
+        tell(str(error))
+        raise FeddagError(f"Site {site!r} could not {what}. Its own log says why.") from None
 
 
 def _check_finite(site: str, task: Task, arrays: Arrays) -> None:

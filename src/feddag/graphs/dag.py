@@ -24,8 +24,10 @@ def is_dag(adjacency: ArrayLike) -> bool:
     return True
 
 
-def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5) -> Adjacency:
+def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5, kept: ArrayLike | None = None) -> Adjacency:
     """The DAG that scores describe: edges above `threshold`, less the weakest edge of every cycle.
+
+    Edges of the DAG `kept` are there whatever their score, and never cut.
 
     As long as there is a cycle, the edge with the lowest score among those that lie on one is cut. An edge
     off every cycle is never touched, however weak. Among equal scores the edge with the lowest source goes
@@ -33,10 +35,12 @@ def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5) -> Adjacency:
     of one edge, and is cut.
     """
     scores = as_scores(scores)
-    edges = scores > threshold
-    weakest_first = np.argsort(scores[edges], kind="stable")
+    certain = np.zeros(scores.shape, dtype=bool) if kept is None else as_adjacency(kept).astype(bool)
+    uncertain = (scores > threshold) & ~certain
+    edges = uncertain | certain
+    weakest_first = np.argsort(scores[uncertain], kind="stable")
     # One pass is enough: a cut never closes a cycle, so an edge that was passed over needs no second look.
-    for source, target in np.argwhere(edges)[weakest_first].tolist():
+    for source, target in np.argwhere(uncertain)[weakest_first].tolist():
         if _reaches(edges, target, source):
             edges[source, target] = False
     return edges.astype(np.int8)

@@ -7,7 +7,8 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -17,12 +18,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from feddag import parameters as must_be
+from feddag.errors import FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners.keeper import Watch
+from feddag.learners.knowledge import Edges, Knowledge
+from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
 from feddag.silos import Silo, as_silos
+from feddag.silos.kinds import Kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SEED = must_be.Constraint(
     "a whole number from 0 to 4294967295", lambda value: must_be.is_whole(value, 0) and value < 2**32
@@ -53,8 +61,17 @@ class Learner(BaseEstimator, ABC):
     constraints: ClassVar[Mapping[str, must_be.Constraint]]
     """What each parameter must be."""
 
+    kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
+    """The kinds of variables (`feddag.silos.kinds`) that it learns from."""
+
     workers: int | None = None
     """A parameter of those learners that spread sites over threads."""
+
+    required: Edges = ()
+    forbidden: Edges = ()
+    tiers: Sequence[Sequence[str]] = ()
+    exogenous: Sequence[str] = ()
+    """Parameters of those learners that can be told what is known of the graph."""
 
     graph_: CausalGraph
     adjacency_: Int8[np.ndarray, "node node"]
@@ -107,7 +124,23 @@ class Learner(BaseEstimator, ABC):
     def check(self, silos: Any) -> tuple[Silo, ...]:
         """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
         self.check_parameters()
-        return as_silos(silos)
+        checked = as_silos(silos)
+        self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
+        return checked
+
+    def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        """Refuse variables of kinds that the method knows nothing about, and name the methods that do."""
+        alien = {name: kind for name, kind in kinds.items() if kind.name not in self.kinds}
+        if not alien:
+            return
+        needed = {kind.name for kind in kinds.values()}
+        able = [name for name, method in METHODS.items() if needed <= method.learner().kinds]
+        found = ", ".join(f"{name!r} ({kind.name})" for name, kind in alien.items())
+        remedy = f"Choose the method {' or '.join(able)}, declare" if able else "Declare"
+        raise FeddagError(
+            f"{type(self).__name__} learns from {', '.join(sorted(self.kinds))} variables, and there are {found}. "
+            f"{remedy} them continuous in a study, or leave them out."
+        )
 
     def check_parameters(self) -> None:
         must_be.check(self.get_params(), self.constraints)
@@ -122,6 +155,21 @@ class Learner(BaseEstimator, ABC):
         """What a learner has to show beside graph, scores and history, by name: a run's folder holds it as CSV."""
         check_is_fitted(self)
         return {}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the graph; needs `feddag[report]`, as the other plots do."""
+        check_is_fitted(self)
+        return import_module("feddag.reports.plots").plot(self, ax)
+
+    def plot_history(self, ax: Any = None) -> Any:
+        """Draw each figure of the history against the rounds, on axes of its own; on one that is given, the first."""
+        check_is_fitted(self)
+        return import_module("feddag.reports.plots").plot_history(self, ax)
+
+    def plot_adjacency(self, ax: Axes | None = None) -> Axes:
+        """Draw the edges' scores as a heat map, causes in rows and effects in columns."""
+        check_is_fitted(self)
+        return import_module("feddag.reports.plots").plot_adjacency(self, ax)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""
@@ -153,6 +201,10 @@ class Learner(BaseEstimator, ABC):
         """The score above which an edge stands; None where the scores alone do not decide."""
         return None
 
+    def _knowledge(self, names: Sequence[str]) -> Knowledge:
+        """What the learner was told, or a refusal of what contradicts itself."""
+        return Knowledge.of(names, self.required, self.forbidden, self.tiers, self.exogenous)
+
     def _workers(self) -> int:
         return self.workers or joblib.cpu_count()
 
@@ -162,8 +214,7 @@ class Learner(BaseEstimator, ABC):
         described = [type(self).__name__, parameters]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=_plain).encode())
         for silo in silos:
-            digest.update(json.dumps([silo.name, silo.columns]).encode())
-            digest.update(np.ascontiguousarray(silo.values).tobytes())
+            digest.update(json.dumps([silo.name, silo.digest()]).encode())
         return digest.hexdigest()
 
 

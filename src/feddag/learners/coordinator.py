@@ -28,7 +28,7 @@ from feddag.learners.local_solver import (
     site_key,
     take_over,
 )
-from feddag.models import ACYCLICITY, Parameters
+from feddag.models import Parameters
 
 _ACYCLICITY_DRAWS = 16
 """Masks over which E[h(U)] is averaged."""
@@ -80,8 +80,8 @@ class Coordinator:
 
     @property
     def params(self) -> Parameters:
-        """The averaged parameters, as far as they are shared."""
-        return take_over(self._template, self._state.shared)
+        """The averaged parameters, as far as they are shared, and what is known."""
+        return self._plan.objective.held(take_over(self._template, self._state.shared))
 
     @property
     def shared(self) -> Arrays:
@@ -104,7 +104,7 @@ class Coordinator:
     def _aggregate(self, steps: int) -> Round:
         """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
-        lagrangian, model = state.lagrangian, plan.objective.model
+        lagrangian = state.lagrangian
         state.shared = self._federation.aggregate(
             Task(
                 name=SOLVE,
@@ -121,7 +121,7 @@ class Coordinator:
         )
         params = self.params
         h = _expected_acyclicity(plan.objective, params, plan.seed, state.round)
-        scores = model.edge_scores(np.asarray(params["graph"]))
+        scores = plan.objective.edge_scores(params)
         state.round += 1
         state.step += steps
         state.seconds += time.monotonic() - started
@@ -176,10 +176,8 @@ def _expected_acyclicity(objective: Objective, params: Parameters, seed: int, ro
 
 @cache
 def _compiled_acyclicity(objective: Objective) -> Any:
-    acyclicity = ACYCLICITY[objective.acyclicity]
-
     def evaluate(params, key):
         keys = jax.random.split(key, _ACYCLICITY_DRAWS)
-        return jax.lax.map(lambda k: acyclicity(objective.model.adjacency(params, k) ** 2), keys).mean()
+        return jax.lax.map(lambda k: objective.h(objective.model.adjacency(params, k)), keys).mean()
 
     return jax.jit(evaluate)

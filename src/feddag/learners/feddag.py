@@ -29,12 +29,14 @@ from feddag.federation import Federation, InProcess, Ledger
 from feddag.federation.arrays import flatten, prefixed, under, unflatten
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
+from feddag.learners import knowledge
 from feddag.learners.augmented_lagrangian import Schedule, default_pair
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
 from feddag.learners.coordinator import Coordinator, Plan
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.history import History, Round, SiteView, mean_distances
 from feddag.learners.keeper import Watch
+from feddag.learners.knowledge import Edges
 from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
 from feddag.learners.status import Status
 from feddag.learners.time_left import TimeLeft
@@ -68,6 +70,9 @@ class FedDAG(FederatedLearner):
         hidden_units: Of each hidden layer; as published where it is None: 16 for `"mlp"`, 10 for `"notears-mlp"`,
             64 for `"dag-gnn"`.
         threshold: Edges score above it; 0.5 for masks and 0.3 for weights where it is None.
+        required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
+        tiers: Lists of names; nothing in a later one causes anything in an earlier one.
+        exogenous: Names of variables that nothing in the graph causes.
         seed: The run is a function of data, parameters and seed.
         workers: Threads that sites are spread over; the machine's cores where it is None.
 
@@ -104,6 +109,7 @@ class FedDAG(FederatedLearner):
         "hidden_layers": must_be.whole(1),
         "hidden_units": must_be.whole(1) | must_be.none,
         "threshold": must_be.positive | must_be.none,
+        **knowledge.CONSTRAINTS,
         "seed": SEED,
         "workers": WORKERS,
     }
@@ -137,6 +143,10 @@ class FedDAG(FederatedLearner):
         hidden_layers: int = 4,
         hidden_units: int | None = None,
         threshold: float | None = None,
+        required: Edges = (),
+        forbidden: Edges = (),
+        tiers: Sequence[Sequence[str]] = (),
+        exogenous: Sequence[str] = (),
         seed: int = 0,
         workers: int | None = None,
     ) -> None:
@@ -161,6 +171,10 @@ class FedDAG(FederatedLearner):
         self.hidden_layers = hidden_layers
         self.hidden_units = hidden_units
         self.threshold = threshold
+        self.required = required
+        self.forbidden = forbidden
+        self.tiers = tiers
+        self.exogenous = exogenous
         self.seed = seed
         self.workers = workers
 
@@ -175,7 +189,7 @@ class FedDAG(FederatedLearner):
         self.communication_ = Ledger()
 
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        learned = self._learned(federation, len(columns), watch)
+        learned = self._learned(federation, columns, watch)
         self._keep([learned], columns)
         self.history_ = learned.history
         self.communication_ = federation.ledger
@@ -183,9 +197,10 @@ class FedDAG(FederatedLearner):
     def _keep(self, learned: Sequence[_Learned], columns: tuple[str, ...]) -> None:
         self.mechanisms_ = {site.name: params for each in learned for site, params in each.sites}
         self.means_ = {site.name: site.means for each in learned for site, _ in each.sites}
-        self.site_graphs_ = {site: self._graph(self._scores(p), columns) for site, p in self.mechanisms_.items()}
+        scores = self._objective(columns).edge_scores
+        self.site_graphs_ = {site: self._graph(scores(p), columns) for site, p in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
-        self.edge_scores_ = np.mean([self._scores(each.params) for each in learned], axis=0)
+        self.edge_scores_ = np.mean([scores(each.params) for each in learned], axis=0)
         self.graph_ = self._graph(self.edge_scores_, columns)
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
@@ -196,6 +211,7 @@ class FedDAG(FederatedLearner):
                 "Choose sharing='all' or sharing='none'."
             )
         self._participants(sites)
+        self._knowledge(columns)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()
@@ -277,12 +293,12 @@ class FedDAG(FederatedLearner):
             raise must_be.refusal("participation", f"at most the number of sites, {sites}", self.participation)
         return int(self.participation)
 
-    def _plan(self, nodes: int, sites: int) -> Plan:
-        rho_init, beta = default_pair(nodes, self._shared(), self.acyclicity)
+    def _plan(self, columns: Sequence[str], sites: int) -> Plan:
+        rho_init, beta = default_pair(len(columns), self._shared(), self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
         return Plan(
-            nodes=nodes,
-            objective=self._objective(),
+            nodes=len(columns),
+            objective=self._objective(columns),
             schedule=Schedule(
                 alpha_init=self.alpha_init,
                 rho_init=self.rho_init or rho_init,
@@ -300,8 +316,11 @@ class FedDAG(FederatedLearner):
             seed=self.seed,
         )
 
-    def _objective(self) -> Objective:
-        return Objective(self._model(), self.acyclicity, self.l1, self.learning_rate)
+    def _objective(self, columns: Sequence[str]) -> Objective:
+        known = self._knowledge(columns)
+        return Objective(
+            self._model(), self.acyclicity, self.l1, self.learning_rate, knowledge=None if known.silent else known
+        )
 
     def _shared(self) -> str:
         """What a site shares, if only with itself."""
@@ -310,18 +329,16 @@ class FedDAG(FederatedLearner):
     def _threshold(self) -> float:
         return self.threshold or self._model().threshold
 
-    def _scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
-        return self._model().edge_scores(np.asarray(params["graph"]))
-
     def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
-        return CausalGraph(threshold_to_dag(scores, self._threshold()), columns, scores)
+        kept = self._knowledge(columns).certain
+        return CausalGraph(threshold_to_dag(scores, self._threshold(), kept), columns, scores)
 
     def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[_Learned]:
         """Every site is a federation of its own; several of them run at a time."""
 
         def learn(position: int, silo: Silo) -> _Learned:
             with InProcess([self.site(silo, position)], 1) as federation:
-                return self._learned(federation, len(silo.columns), watch.part(position + 1, silo.name))
+                return self._learned(federation, silo.columns, watch.part(position + 1, silo.name))
 
         with ThreadPoolExecutor(self._workers()) as pool:
             return list(pool.map(learn, range(len(silos)), silos))
@@ -330,18 +347,19 @@ class FedDAG(FederatedLearner):
         return LocalSolver(
             silo,
             position,
-            self._objective(),
+            self._objective(silo.columns),
             sharing=self._shared(),
             weighting=self.weighting,
             seed=self.seed,
         )
 
-    def _learned(self, federation: Federation, nodes: int, watch: Watch) -> _Learned:
-        plan = self._plan(nodes, len(federation.sites))
+    def _learned(self, federation: Federation, columns: Sequence[str], watch: Watch) -> _Learned:
+        plan = self._plan(columns, len(federation.sites))
+        objective = plan.objective
         sites = cast(tuple[LocalSolver, ...], federation.local_sites)
 
         def view() -> SiteView:
-            scores = np.stack([self._scores(site.params) for site in sites])
+            scores = np.stack([objective.edge_scores(site.params) for site in sites])
             l1_distance, shd_distance = mean_distances(scores, plan.threshold)
             return SiteView(
                 loss={site.name: site.loss for site in sites},
@@ -358,7 +376,10 @@ class FedDAG(FederatedLearner):
         return _Learned(
             params=jax.tree.map(np.asarray, coordinator.params),
             # a site's own model takes over the last average, as it would before the next round
-            sites=[(site, jax.tree.map(np.asarray, take_over(site.params, coordinator.shared))) for site in sites],
+            sites=[
+                (site, jax.tree.map(np.asarray, objective.held(take_over(site.params, coordinator.shared))))
+                for site in sites
+            ],
             history=coordinator.history,
         )
 

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from feddag.errors import FeddagError
 from feddag.federation.arrays import flatten, unflatten
-from feddag.federation.protocol import Answer, Arrays, Task
+from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
+from feddag.learners.knowledge import Knowledge
 from feddag.models import ACYCLICITY, Model, Parameters
 from feddag.silos import Silo
 
@@ -33,6 +34,8 @@ class Objective:
     acyclicity: str
     l1: float
     learning_rate: float
+    knowledge: Knowledge | None = None
+    """Of which edges are certain, and which impossible, whatever the parameters say; None for none."""
 
     def __call__(
         self,
@@ -43,11 +46,38 @@ class Objective:
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The loss to minimise, and its first term alone."""
+        params = self.held(params)
         adjacency = self.model.adjacency(params, key)
         fit = self.model.fit(params, adjacency, data)
-        h = ACYCLICITY[self.acyclicity](adjacency**2)
+        h = self.h(adjacency)
         # h·(α + ρ/2·h), since h² may overflow where ρ/2·h² does not
-        return fit + self.l1 * self.model.sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
+        return fit + self.l1 * self._sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
+
+    def held(self, params: Parameters) -> Parameters:
+        """The parameters with what is known in the place of what they say about it."""
+        if self.knowledge is None:
+            return params
+        impossible, certain = self.knowledge.impossible, self.knowledge.certain
+        graph = self.model.held(jnp.asarray(params["graph"]), impossible=impossible, certain=certain)
+        return {**params, "graph": graph}
+
+    def h(self, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """How far a draw of the adjacency matrix is from acyclic. Certain edges count in full, however small."""
+        if self.knowledge is not None:
+            adjacency = jnp.where(self.knowledge.certain, 1, adjacency)
+        return ACYCLICITY[self.acyclicity](adjacency**2)
+
+    def _sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Of those edges that need not be there."""
+        if self.knowledge is not None:
+            certain = self.knowledge.certain
+            graph = self.model.held(params["graph"], impossible=certain, certain=np.zeros_like(certain))
+            params, adjacency = {**params, "graph": graph}, jnp.where(certain, 0, adjacency)
+        return self.model.sparsity(params, adjacency)
+
+    def edge_scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
+        """Of the model, by its parameters and by what is known."""
+        return self.model.edge_scores(np.asarray(self.held(params)["graph"]))
 
 
 SERVER = -1
@@ -118,7 +148,7 @@ class LocalSolver:
     def answer(self, task: Task) -> Answer:
         """Take over what is shared, improve it on the site's own rows, and give it back."""
         if task.name != SOLVE:
-            raise ValueError(f"site {self.name!r} knows the task {SOLVE!r} only, not {task.name!r}")
+            raise unknown_task(self.name, task, (SOLVE,))
         with jax.default_device(self._device):
             params = take_over(self.params, task.arrays)
             phase = _compiled_phase(self._objective, int(task.numbers["steps"]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from feddag.federation import Answer, Federation, Site, Task
+from feddag.federation import Answer, Federation, Site, Task, unknown_task
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners.one_step import FederatedOneStep, Note
@@ -64,10 +64,12 @@ class Summands:
     values: Float[np.ndarray, "row node"]
 
     def answer(self, task: Task) -> Answer:
-        if "mean" not in task.arrays:
+        if task.name == SUMS:
             return Answer(1.0, {"rows": np.array(float(len(self.values))), "sum": self.values.sum(axis=0)})
-        centred = self.values - task.arrays["mean"]
-        return Answer(1.0, {"products": centred.T @ centred})
+        if task.name == PRODUCTS:
+            centred = self.values - task.arrays["mean"]
+            return Answer(1.0, {"products": centred.T @ centred})
+        raise unknown_task(self.name, task, (SUMS, PRODUCTS))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         return {}

@@ -11,16 +11,18 @@ Where they differ by orders of magnitude, the search ends far from a DAG (h, in 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
 from feddag import parameters as must_be
 from feddag.graphs import CausalGraph, threshold_to_dag
+from feddag.learners import knowledge
+from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.moments import FromMoments, Moments
 from feddag.learners.one_step import Note
 
@@ -33,6 +35,9 @@ class NOTEARS(FromMoments):
     Args:
         l1: The weight λ of the sparsity term.
         threshold: Edges have a |weight| above it; then the weakest edge of every cycle is cut.
+        required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
+        tiers: Lists of names; nothing in a later one causes anything in an earlier one.
+        exogenous: Names of variables that nothing in the graph causes.
         h_tol, rho_max, it_max: The search ends when the distance h from a DAG has fallen to `h_tol`, ρ has reached
             `rho_max`, or after `it_max` updates of the multiplier α.
 
@@ -47,6 +52,7 @@ class NOTEARS(FromMoments):
         "h_tol": must_be.positive,
         "rho_max": must_be.positive,
         "it_max": must_be.whole(1),
+        **knowledge.CONSTRAINTS,
     }
 
     def __init__(
@@ -57,35 +63,53 @@ class NOTEARS(FromMoments):
         h_tol: float = 1e-8,
         rho_max: float = 1e16,
         it_max: int = 100,
+        required: Edges = (),
+        forbidden: Edges = (),
+        tiers: Sequence[Sequence[str]] = (),
+        exogenous: Sequence[str] = (),
     ) -> None:
         self.l1 = l1
         self.threshold = threshold
         self.h_tol = h_tol
         self.rho_max = rho_max
         self.it_max = it_max
+        self.required = required
+        self.forbidden = forbidden
+        self.tiers = tiers
+        self.exogenous = exogenous
+
+    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        super().check_federation(sites, columns)
+        self._knowledge(columns)
 
     def _threshold(self) -> float:
         return self.threshold
 
     def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
-        scores = np.abs(self.solve(moments.covariance, note))
-        return CausalGraph(threshold_to_dag(scores, self.threshold), moments.columns, scores)
+        known = self._knowledge(moments.columns)
+        scores = np.abs(self.solve(moments.covariance, known, note))
+        return CausalGraph(threshold_to_dag(scores, self.threshold, known.certain), moments.columns, scores)
 
     def solve(
-        self, covariance: Float[np.ndarray, "node node"], note: Note = lambda figures: None
+        self, covariance: Float[np.ndarray, "node node"], known: Knowledge, note: Note = lambda figures: None
     ) -> Float[np.ndarray, "node node"]:
         """The weights before any threshold; [i, j] is that of the edge i → j."""
         nodes = len(covariance)
         weights = np.zeros(2 * nodes**2)  # W⁺ and W⁻
-        # only the diagonal is fixed at zero
-        bounds = [(0.0, 0.0) if i == j else (0.0, None) for _ in range(2) for i in range(nodes) for j in range(nodes)]
+        # the diagonal and what else cannot be are fixed at zero
+        bounds = [(0.0, 0.0) if fixed else (0.0, None) for _ in range(2) for fixed in known.impossible.flat]
         alpha, rho, h = 0.0, 1.0, np.inf
         for sub_problem in range(1, self.it_max + 1):
             while True:
                 found = minimize(
-                    _lagrangian, weights, (covariance, self.l1, alpha, rho), "L-BFGS-B", jac=True, bounds=bounds
+                    _lagrangian,
+                    weights,
+                    (covariance, self.l1, alpha, rho, known.certain),
+                    "L-BFGS-B",
+                    jac=True,
+                    bounds=bounds,
                 ).x
-                h_found, _ = acyclicity(joined(found))
+                h_found, _ = acyclicity(np.where(known.certain, 1.0, joined(found, covariance.shape)))
                 note({"sub-problem": sub_problem, "ρ": rho, "h": h_found})
                 if h_found <= _PROGRESS * h or rho >= self.rho_max:
                     break
@@ -94,21 +118,21 @@ class NOTEARS(FromMoments):
             alpha += rho * h
             if h <= self.h_tol or rho >= self.rho_max:
                 break
-        return joined(weights)
+        return joined(weights, covariance.shape)
 
 
-def joined(halves: Float[np.ndarray, " parameter"]) -> Float[np.ndarray, "node node"]:
+def joined(halves: Float[np.ndarray, " parameter"], shape: tuple[int, ...]) -> Float[np.ndarray, "*unit node node"]:
     """W = W⁺ − W⁻, of halves that are both at least zero, so that |W|₁ is smooth: their sum."""
     half = len(halves) // 2
-    nodes = math.isqrt(half)
-    return (halves[:half] - halves[half:]).reshape(nodes, nodes)
+    return (halves[:half] - halves[half:]).reshape(shape)
 
 
-def acyclicity(W: Float[np.ndarray, "node node"]) -> tuple[float, Float[np.ndarray, "node node"]]:
-    """h = tr e^(W∘W) − d, and its gradient."""
+def acyclicity(W: Float[np.ndarray, "*unit node node"]) -> tuple[float, Float[np.ndarray, "*unit node node"]]:
+    """h = tr e^(W∘W) − d, and its gradient. Where an edge has many weights, W∘W is the sum of their squares."""
+    nodes = W.shape[-1]
     with np.errstate(over="ignore", invalid="ignore"):  # where a step went too far, which the line search takes back
-        exponential = expm(W * W)
-        return float(np.trace(exponential) - len(W)), exponential.T * W * 2
+        exponential = expm((W * W).reshape(-1, nodes, nodes).sum(axis=0))
+        return float(np.trace(exponential) - nodes), exponential.T * W * 2
 
 
 def _lagrangian(
@@ -117,11 +141,15 @@ def _lagrangian(
     l1: float,
     alpha: float,
     rho: float,
+    certain: Bool[np.ndarray, "node node"],
 ) -> tuple[float, Float[np.ndarray, " parameter"]]:
-    W = joined(halves)
+    """Certain edges count in full towards cycles, and not at all towards |W|₁, whatever their weights."""
+    W = joined(halves, covariance.shape)
     remainder = np.eye(len(W)) - W
     explained = covariance @ remainder
-    h, h_gradient = acyclicity(W)
-    value = np.sum(remainder * explained) / 2 + l1 * halves.sum() + (alpha + rho * h / 2) * h
+    h, h_gradient = acyclicity(np.where(certain, 1.0, W))
+    h_gradient[certain] = 0.0
+    free = np.tile(~certain.ravel(), 2)
+    value = np.sum(remainder * explained) / 2 + l1 * (halves * free).sum() + (alpha + rho * h / 2) * h
     gradient = ((alpha + rho * h) * h_gradient - explained).ravel()
-    return value, np.concatenate([gradient + l1, l1 - gradient])
+    return value, np.concatenate([gradient, -gradient]) + l1 * free

@@ -11,7 +11,7 @@ Voting is that of Na and Yang, "Distributed Bayesian network structure learning"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
-from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task
+from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task, unknown_task
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
@@ -29,6 +29,7 @@ from feddag.learners.base import Learner
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
 from feddag.silos import Silo
+from feddag.silos.kinds import Kind
 
 POOLED = "all sites"
 """The name of the table that holds all rows."""
@@ -69,6 +70,9 @@ class InRegime(FederatedLearner):
             self.learner.check([table])
         return silos
 
+    def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        self.learner.check_kinds(kinds)
+
     def _fresh(self) -> Learner:
         return cast(Learner, clone(self.learner))
 
@@ -76,7 +80,8 @@ class InRegime(FederatedLearner):
         """Those that a learner is given, each by itself."""
         if self.regime != "all":
             return tuple(silos)
-        return (Silo(POOLED, silos[0].columns, np.concatenate([silo.values for silo in silos])),)
+        first, values = silos[0], np.concatenate([silo.values for silo in silos])
+        return (Silo(POOLED, first.columns, values, first.kinds),)
 
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         tables = self._tables(silos)
@@ -93,13 +98,15 @@ class InRegime(FederatedLearner):
         self._keep(tables, learned)
         if self.regime == "separate":
             scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner._threshold()
-            adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold)
+            kept = self.learner._knowledge(graph.names).certain
+            adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold, kept)
             graph, ledger = CausalGraph(adjacency, graph.names, scores), Ledger()
         self.graph_, self.edge_scores_, self.communication_ = graph, np.asarray(graph.scores), ledger
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         super().check_federation(sites, columns)
         self.learner.check_parameters()
+        self.learner._knowledge(columns)
 
     def site(self, silo: Silo, position: int) -> Site:
         del position
@@ -179,7 +186,8 @@ class _Voter:
     adjacency: Adjacency | None = None
 
     def answer(self, task: Task) -> Answer:
-        del task
+        if task.name != VOTE:
+            raise unknown_task(self.name, task, (VOTE,))
         if self.adjacency is None:
             self.adjacency = self.learn().adjacency
         directed, undirected = ballot(self.adjacency)

@@ -43,6 +43,10 @@ class Method:
     """The optional dependencies that it needs: `feddag[extra]`."""
     regimes: tuple[Regime, ...] = REGIMES
     """Those that it can run in, its own first."""
+    unit_free: bool = False
+    """Whether it finds the same graph in whatever units the columns are given, with its own defaults."""
+    version: int = 1
+    """Rises when the same data and parameters give another result: experiments then run their cells again."""
 
     def learner(self) -> type[Learner]:
         module, name = self.estimator.split(":")
@@ -88,6 +92,7 @@ METHODS = {
             assumptions="One DAG for all sites, no hidden common causes, additive noise, nonlinear mechanisms.",
             leaves_site="Per family of variables one score, with sharing='all' Gram matrices; summed over sites.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
+            unit_free=True,
         ),
         Method(
             name="mcsl",
@@ -135,6 +140,14 @@ METHODS = {
             reference="Ng and Zhang, Towards Federated Bayesian Network Structure Learning, AISTATS 2022.",
         ),
         Method(
+            name="notears-mlp-admm",
+            estimator="feddag.learners.notears_mlp_admm:NOTEARSMLPADMM",
+            summary="Small networks fitted at every site, and drawn round by round to agree and to be acyclic.",
+            assumptions="Mechanisms shared by all sites, no hidden common causes, additive noise of equal variance.",
+            leaves_site="Once: rows. Per round: the site's weights plus its scaled multipliers; all summed over sites.",
+            reference="Ng and Zhang, Towards Federated Bayesian Network Structure Learning, AISTATS 2022.",
+        ),
+        Method(
             name="pc",
             estimator="feddag.learners.pc:PC",
             summary="Edges that no test of partial correlation explains away; an equivalence class.",
@@ -143,6 +156,7 @@ METHODS = {
             reference="Spirtes, Glymour and Scheines, Causation, Prediction, and Search, 2001.",
             extra="baselines",
             regimes=_NOT_FEDERATED,
+            unit_free=True,
         ),
         Method(
             name="ges",
@@ -153,6 +167,7 @@ METHODS = {
             reference="Chickering, Optimal Structure Identification with Greedy Search, JMLR 2002.",
             extra="baselines",
             regimes=_NOT_FEDERATED,
+            unit_free=True,
         ),
         Method(
             name="cam",
@@ -162,6 +177,7 @@ METHODS = {
             leaves_site=_OF_EACH_REGIME,
             reference="Bühlmann, Peters and Ernest, CAM: Causal Additive Models, Annals of Statistics 2014.",
             regimes=_NOT_FEDERATED,
+            unit_free=True,
         ),
         Method(
             name="var-sortnregress",
@@ -180,6 +196,7 @@ METHODS = {
             leaves_site="Once: rows, means and covariances, summed over sites.",
             reference="Reisach et al., A Scale-Invariant Sorting Criterion to Find a Causal Order, NeurIPS 2023.",
             defaults={"sort_by": "r2"},
+            unit_free=True,
         ),
         Method(
             name="random",
@@ -189,6 +206,7 @@ METHODS = {
             leaves_site="Nothing.",
             reference="None.",
             regimes=("federated",),
+            unit_free=True,
         ),
         Method(
             name="empty",
@@ -198,6 +216,7 @@ METHODS = {
             leaves_site="Nothing.",
             reference="None.",
             regimes=("federated",),
+            unit_free=True,
         ),
     )
 }

@@ -46,7 +46,7 @@ class SortnRegress(FromMoments):
     def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         covariance = moments.covariance
         check_covariance(covariance, moments.rows, moments.columns, "All sites together")
-        order = np.argsort(covariance.diagonal() if self.sort_by == "variance" else _r2(covariance))
+        order = np.argsort(covariance.diagonal() if self.sort_by == "variance" else r2(covariance))
         scores = np.zeros(covariance.shape)
         for k in range(1, len(order)):
             before, node = order[:k], order[k]
@@ -54,7 +54,7 @@ class SortnRegress(FromMoments):
         return CausalGraph(scores > 0, moments.columns, scores)
 
 
-def _r2(covariance: Float[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
+def r2(covariance: Float[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
     """The share of each variable's variance that a regression on all others explains."""
     return 1 - 1 / (covariance.diagonal() * np.linalg.inv(covariance).diagonal())
 

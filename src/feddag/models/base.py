@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, TypedDict, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 PyTree = Any
 
@@ -18,6 +18,10 @@ def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
     with them. With √h for all, the large weights would freeze as h falls, and could not refit once edges are cut.
     """
     return jnp.clip(size, jnp.sqrt(h), 1.0) * update
+
+
+Edges = Bool[np.ndarray, "node node"]
+"""A choice of edges; `[i, j]` is the edge i → j."""
 
 
 class Parameters(TypedDict):
@@ -65,6 +69,10 @@ class Model(Protocol):
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """The steps to take where Adam proposes `updates`, once the graph is as near to acyclic as `h`."""
+        ...
+
+    def held(self, graph: PyTree, *, impossible: Edges, certain: Edges) -> PyTree:
+        """The graph's parameters without some edges and, where edges have probabilities, with others for certain."""
         ...
 
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:

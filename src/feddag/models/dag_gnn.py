@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Parameters, PyTree, in_proportion
+from feddag.models.base import Edges, Parameters, PyTree, in_proportion
 from feddag.models.rows import Rows, prepared_rows
 
 _AMPLIFICATION = 3.0
@@ -76,6 +76,10 @@ class DAGGNN:
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         graph = in_proportion(updates["graph"], jnp.abs(jnp.sinh(_AMPLIFICATION * params["graph"])), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
+
+    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+        del certain
+        return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         scores = np.abs(np.sinh(_AMPLIFICATION * graph.astype(np.float64)))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Parameters, PyTree, in_proportion
+from feddag.models.base import Edges, Parameters, PyTree, in_proportion
 
 
 class Moments(NamedTuple):
@@ -56,6 +56,10 @@ class Linear:
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         graph = in_proportion(updates["graph"], jnp.abs(params["graph"]), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
+
+    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+        del certain
+        return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         scores = np.abs(graph, dtype=np.float64)

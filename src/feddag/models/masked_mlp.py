@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import expit, logit
 
-from feddag.models.base import Parameters, PyTree
+from feddag.models.base import Edges, Parameters, PyTree
 from feddag.models.rows import Rows, prepared_rows
 
 _QUANTILES = 128
@@ -107,6 +107,10 @@ class MaskedMLP:
         """As Adam proposes: masks saturate, so that constant steps reach any `h`."""
         del params, h
         return updates
+
+    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+        """Infinite logits, which no noise changes and no gradient reaches."""
+        return jnp.where(impossible, -jnp.inf, jnp.where(certain, jnp.inf, graph))
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         """`E g_τ(U)`, the mean over equally likely quantiles of the logistic noise."""

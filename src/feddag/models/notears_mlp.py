@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Parameters, PyTree, in_proportion
+from feddag.models.base import Edges, Parameters, PyTree, in_proportion
 from feddag.models.rows import Rows, prepared_rows
 
 _TINY = 1e-12
@@ -75,6 +75,12 @@ class NOTEARSMLP:
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         norms = jnp.sqrt(jnp.sum(params["graph"] ** 2, axis=1, keepdims=True))
         return {"graph": in_proportion(updates["graph"], norms, h), "mechanism": updates["mechanism"]}
+
+    def held(
+        self, graph: Float[Array, "node unit node"], *, impossible: Edges, certain: Edges
+    ) -> Float[Array, "node unit node"]:
+        del certain
+        return jnp.where(impossible.T[:, None, :], 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node unit node"]) -> Float[np.ndarray, "node node"]:
         scores = np.sqrt(np.sum(graph.astype(np.float64) ** 2, axis=1)).T

@@ -23,10 +23,10 @@ def padded_rows(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def prepared_rows(values: Float[np.ndarray, "row node"]) -> Rows:
+def prepared_rows(values: Float[np.ndarray, "row node"], precision: type[np.floating] = np.float32) -> Rows:
     rows, nodes = values.shape
-    padded = np.zeros((nodes, padded_rows(rows)), np.float32)
+    padded = np.zeros((nodes, padded_rows(rows)), precision)
     padded[:, :rows] = values.T
-    weight = np.zeros(padded.shape[1], np.float32)
+    weight = np.zeros(padded.shape[1], precision)
     weight[:rows] = 1 / rows
     return Rows(jnp.asarray(padded), jnp.asarray(weight))

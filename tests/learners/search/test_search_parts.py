@@ -10,11 +10,12 @@ import pytest
 from feddag import FeddagError, simulate
 from feddag.federation import InProcess, Task
 from feddag.graphs import is_dag, to_cpdag
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.node_sets import bits, members
 from feddag.learners.search.directions import weigh
-from feddag.learners.search.knowledge import Knowledge
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
-from feddag.learners.search.scores import CommonScores, OwnScores, bits, families_of, members
+from feddag.learners.search.scores import CommonScores, OwnScores, families_of
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.silos import Silo
 

@@ -31,7 +31,7 @@ from feddag.federation.network import Network, OutOfReachError, PausedError, Ter
 from feddag.federation.participation import StudyTable, learn, pinned_identities, secure_server
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Site
-from feddag.federation.station import Membership, Station
+from feddag.federation.station import Membership, Station, kept_here
 from feddag.files import atomic_write
 from feddag.learners.status import Status
 from feddag.study import Study
@@ -144,7 +144,8 @@ class StudySite:
 def _station(digest: str) -> Station:
     kit = Kit.open(os.environ[KIT], "site")
     study = kit.agreed_study(digest)
-    silo = study.silo(kit.name, os.environ[DATA])
+    with kept_here(kit.name, "read its table as the study says", _log.error):
+        silo = study.silo(kit.name, os.environ[DATA])
     names = tuple(site.name for site in study.sites)
     return Station(
         kit.memory(study),

@@ -15,8 +15,8 @@ from jaxtyping import Int8
 
 from feddag.federation import Federation, Task
 from feddag.federation.protocol import Arrays
+from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import Directions, weigh
-from feddag.learners.search.knowledge import Knowledge
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, Scores

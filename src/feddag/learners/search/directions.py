@@ -18,9 +18,10 @@ from jaxtyping import Int8
 from scipy.stats import norm
 
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
-from feddag.learners.search.knowledge import Knowledge
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.node_sets import bits, members
 from feddag.learners.search.order_search import OrderSearch
-from feddag.learners.search.scores import Family, Scores, bits, families_of, members
+from feddag.learners.search.scores import Family, Scores, families_of
 
 Graph = Int8[np.ndarray, "node node"]
 

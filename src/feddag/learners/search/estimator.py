@@ -7,14 +7,14 @@ et al., "Fast scalable and accurate discovery of DAGs using the best order score
 
 Assumes: one DAG behind all sites, no hidden common causes, additive noise that is independent of the causes.
 Directions are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the
-same variance; otherwise those that conditional independences tell. Do not use it for discrete variables: noise is
-taken to be Gaussian.
+same variance; otherwise those that conditional independences tell. Discrete variables are judged by logistic
+regressions (`discrete`, `mixed`), with `sharing="graph"` and `noise="free"` only.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Literal, Self
 
@@ -28,16 +28,19 @@ from feddag.errors import FeddagError
 from feddag.federation import Federation, Site
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, is_dag
+from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, WORKERS
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
+from feddag.learners.knowledge import Edges
 from feddag.learners.search.coordinator import Coordinator, History, Round
 from feddag.learners.search.directions import EdgeEvidence
-from feddag.learners.search.knowledge import Edges, Knowledge
+from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.status import Status
 from feddag.silos import Silo
+from feddag.silos.kinds import KINDS, Kind
 
 
 class EvidenceSearch(FederatedLearner):
@@ -74,16 +77,14 @@ class EvidenceSearch(FederatedLearner):
         history_: What happened, round by round.
     """
 
+    kinds: ClassVar = frozenset(KINDS)
     constraints: ClassVar = {
         "sharing": must_be.one_of(("graph", "all")),
         "noise": must_be.one_of(("free", "equal")),
         "restarts": must_be.whole(0),
         "time_budget": must_be.positive | must_be.none,
         "start": must_be.names | must_be.none,
-        "required": must_be.edges,
-        "forbidden": must_be.edges,
-        "tiers": must_be.tiers,
-        "exogenous": must_be.names,
+        **knowledge.CONSTRAINTS,
         "confidence": PROPORTION,
         "seed": SEED,
         "workers": WORKERS,
@@ -130,9 +131,6 @@ class EvidenceSearch(FederatedLearner):
         if self.start is not None and sorted(self.start) != sorted(columns):
             raise FeddagError(f"start must have every variable once: {', '.join(columns)}. Got {self.start!r} instead.")
 
-    def _knowledge(self, names: Sequence[str]) -> Knowledge:
-        return Knowledge.of(names, self.required, self.forbidden, self.tiers, self.exogenous)
-
     def log_evidence(self, silos: Any, graph: CausalGraph) -> float:
         """Of a graph without undirected edges: the mean per row, up to a constant. The higher, the better."""
         silos = self.check(silos)
@@ -147,8 +145,28 @@ class EvidenceSearch(FederatedLearner):
                 coordinator.scores.refer_to(adjacency)
             return -joint_score(coordinator.scores, adjacency)
 
+    def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        super().check_kinds(kinds)
+        for name, kind in kinds.items():
+            if not kind.discrete:
+                continue
+            for parameter, value, remedy in (("sharing", "all", "graph"), ("noise", "equal", "free")):
+                if getattr(self, parameter) == value:
+                    raise FeddagError(
+                        f"With {parameter}={value!r} all variables must be continuous, and {name!r} is {kind.name}. "
+                        f"Choose {parameter}={remedy!r}."
+                    )
+            if len(kind.levels) > MOST_LEVELS:
+                raise FeddagError(
+                    f"{name!r} has {len(kind.levels)} levels, and EvidenceSearch takes at most {MOST_LEVELS}. "
+                    "Join some of them, or declare an ordinal variable continuous."
+                )
+
     def site(self, silo: Silo, position: int) -> Site:
         del position
+        self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
+        if any(kind.discrete for kind in silo.kinds):
+            return MixedMechanisms(silo)
         if self.sharing == "all":
             return CommonMechanisms(silo)
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")

@@ -100,6 +100,10 @@ class Features:
             parts.append(product)
         return np.concatenate(parts).T
 
+    def layers(self, parents: tuple[int, ...], rows: int) -> list[int]:
+        """Where the layers of `joint` end."""
+        return layers(len(parents), rows)
+
 
 def joint_degrees(parents: int, rows: int) -> Int[np.ndarray, "function parent"]:
     """The degree of each joint function in each parent: all up to a total degree, by total degree.
@@ -205,6 +209,17 @@ def best_fit(
     return Fit(float(averaged(found.reshape(-1), rows)), RIDGES[k], ends[end])
 
 
+class Targets(NamedTuple):
+    """What is regressed on the parents: variables, or functions of them."""
+
+    nodes: Int[np.ndarray, " target"]
+    """The variable of each, which cannot be its own parent."""
+    products: Float[np.ndarray, "feature target"]
+    """Of all coarse features with each."""
+    totals: Float[np.ndarray, " target"]
+    """Of each with itself."""
+
+
 class CoarseEvidence:
     """Scores of whole neighbourhoods of families, from one Gram matrix alone: that of all coarse features.
 
@@ -215,21 +230,26 @@ class CoarseEvidence:
         self,
         gram: Float[np.ndarray, "feature feature"],
         rows: float,
-        precisions: Float[np.ndarray, " node"] | None,
+        precisions: Float[np.ndarray, " target"] | None,
         nodes: int,
+        targets: Targets | None = None,
     ) -> None:
+        """`targets` are the variables themselves where it is None."""
         self.nodes = nodes
         self._gram = gram
         self._rows = rows
         self._precisions = precisions
         self._per_pair = len(PAIR_DEGREES) if len(gram) > nodes * FUNCTIONS else 0
-        self._to_nodes = gram[:, : nodes * FUNCTIONS : FUNCTIONS] / LINEAR_WEIGHT
-        self._totals = self._to_nodes[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
+        if targets is None:
+            products = gram[:, : nodes * FUNCTIONS : FUNCTIONS] / LINEAR_WEIGHT
+            totals = products[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
+            targets = Targets(np.arange(nodes), products, totals)
+        self._targets = targets
         single = self._singles(np.arange(nodes)[:, None])
         self._blocks = gram[single[:, :, None], single[:, None, :]].transpose(1, 2, 0)[:, :, None, :]
 
     def neighbourhoods(
-        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+        self, targets: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
     ) -> Float[np.ndarray, "family node"]:
         """For each family, the score of each that differs from it by one parent; at the child, its own."""
         scores = np.empty(parents.shape)
@@ -242,7 +262,7 @@ class CoarseEvidence:
             for start in range(0, len(chosen), step):
                 batch = chosen[start : start + step]
                 members = np.nonzero(parents[batch])[1].reshape(len(batch), size)
-                scores[batch] = self._of_equal_size(children[batch], members)
+                scores[batch] = self._of_equal_size(targets[batch], members)
         return scores
 
     def _singles(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
@@ -259,13 +279,13 @@ class CoarseEvidence:
         return (first[..., None] + np.arange(self._per_pair)).reshape(*one.shape[:-1], -1)
 
     def _of_equal_size(
-        self, children: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
+        self, targets: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
     ) -> Float[np.ndarray, "family node"]:
         """With A = ΦᵀΦ + λI for the parents' functions Φ and its inverse P, bordering A by the functions that come with
         a new parent (or, in P, taking away those that go with an old one) changes Q and log det A by what `_eliminate`
         finds in a matrix as small as the number of these functions."""
         (count, size), nodes = members.shape, self.nodes
-        families = np.arange(count)
+        families, children = np.arange(count), self._targets.nodes[targets]
         first, second = np.triu_indices(size, 1)
         columns = np.concatenate([self._singles(members), self._pairs(members[:, first], members[:, second])], axis=1)
         every = np.broadcast_to(np.arange(nodes)[:, None], (count, nodes, 1))
@@ -273,8 +293,8 @@ class CoarseEvidence:
         borders = np.concatenate([self._singles(every), self._pairs(partners, every)], axis=-1)
         width, border = columns.shape[1], borders.shape[2]
 
-        totals = self._totals[children]
-        precisions = None if self._precisions is None else self._precisions[children, None]
+        totals, products = self._targets.totals[targets], self._targets.products
+        precisions = None if self._precisions is None else self._precisions[targets, None]
         within = self._gram[columns[:, :, None], columns[:, None, :]]
         if self._per_pair:
             across = self._gram[borders[..., None], columns[:, None, None, :]]
@@ -283,8 +303,8 @@ class CoarseEvidence:
             across = self._gram[columns].swapaxes(1, 2).reshape(count, nodes, border, width)
             corners = self._blocks
         flat = across.reshape(count, nodes * border, width)
-        to_child = self._to_nodes[borders, children[:, None, None]].transpose(2, 0, 1)
-        own = self._to_nodes[columns, children[:, None]]
+        to_child = products[borders, targets[:, None, None]].transpose(2, 0, 1)
+        own = products[columns, targets[:, None]]
 
         ridges = np.array(RIDGES)[:, None, None]
         unit = np.log(ridges)

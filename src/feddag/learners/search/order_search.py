@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int8
 
-from feddag.learners.search.knowledge import Knowledge
-from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, members
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.node_sets import members
+from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 
 class Parents(NamedTuple):

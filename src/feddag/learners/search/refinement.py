@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int8
 
-from feddag.learners.search.knowledge import Knowledge
-from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of, members
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.node_sets import members
+from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
 
 class _Change(NamedTuple):

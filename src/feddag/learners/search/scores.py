@@ -13,6 +13,7 @@ from jaxtyping import Float, Int8, UInt8
 
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
+from feddag.learners.node_sets import bits
 from feddag.learners.search import sites
 from feddag.learners.search.evidence import CoarseEvidence, Fit, best_fit, centred_gram, layers
 from feddag.learners.search.sites import coefficients
@@ -30,19 +31,6 @@ _SETS_PER_ROUND = 64
 
 _MOST_NODES_WITH_PAIRS = 40
 """Beyond, the Gram matrix of the functions of all pairs would take hundreds of megabytes."""
-
-
-def bits(members: Iterable[int]) -> int:
-    return sum(1 << int(member) for member in members)
-
-
-def members(parents: int) -> list[int]:
-    found = []
-    while parents:
-        lowest = parents & -parents
-        found.append(lowest.bit_length() - 1)
-        parents ^= lowest
-    return found
 
 
 def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
@@ -151,13 +139,7 @@ class Scores(ABC):
 
     def _asked_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
-        rows, share = self.rows, answer["site_rows"] / self.rows
-        # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
-        mean = answer["site_mean"]
-        between = (answer["site_second"] - 2 * mean * answer["site_first"]) / rows + mean**2 * share
-        over_sites = between * self._sites / max(self._sites - 1, 1)
-        over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
-        return Comparison(difference, np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0)))
+        return Comparison(difference, sites.standard_error(answer, answer["site_mean"], self.rows, self._sites))
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...

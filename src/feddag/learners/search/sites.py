@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from feddag.federation.protocol import Answer, Arrays, Task
-from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram, layers
+from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
+from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram
 from feddag.silos import Silo
 
 ROWS = "search.rows"
@@ -40,7 +40,7 @@ class FamilySite:
         if task.name == ROWS:
             return Answer(1.0, {"rows": np.array(float(len(self._values)))})
         if task.name not in self.tasks:
-            raise ValueError(f"site {self.name!r} knows the tasks {', '.join(self.tasks)} only, not {task.name!r}")
+            raise unknown_task(self.name, task, (ROWS, *self.tasks))
         answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.tasks[task.name])
         return Answer(float(len(self._values)), answer(task.arrays))
 
@@ -81,12 +81,16 @@ class OwnMechanisms(FamilySite):
         return {"scores": scores}
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        precisions = self._precisions(arrays["reference"].tobytes())
-        scores, residuals = self._fits(arrays, precisions, residuals=True)
+        scores, likelihoods = self._with_rows(arrays)
         terms = arrays["terms"].astype(float)
-        likelihoods = row_log_likelihoods(residuals, residuals.var(axis=0))
         rows = likelihoods @ terms.T
         return {"difference": terms @ scores} | spread(terms @ scores, rows)
+
+    def _with_rows(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+        """The joint evidence of families, and of every row the negative log-likelihood."""
+        precisions = self._precisions(arrays["reference"].tobytes())
+        scores, residuals = self._fits(arrays, precisions, residuals=True)
+        return scores, row_log_likelihoods(residuals, residuals.var(axis=0))
 
     def _coarse_given(self, reference: bytes) -> CoarseEvidence:
         return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
@@ -117,7 +121,7 @@ class OwnMechanisms(FamilySite):
         for parents, members in by_parents(families["parents"]):
             features = self._features.joint(parents, count)
             features -= features.mean(axis=0)
-            gram, ends = features.T @ features, layers(len(parents), count)
+            gram, ends = features.T @ features, self._features.layers(parents, count)
             for family in members:
                 child = int(families["children"][family])
                 values = self._features.values[:, child]
@@ -225,3 +229,17 @@ def spread(site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row 
         "site_second": count * site**2,
         "site_rows": np.array(float(count)),
     }
+
+
+def standard_error(
+    answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
+) -> Float[np.ndarray, " comparison"]:
+    """Of differences, over sites or over rows, whichever is larger: from the sums of what `spread` returns.
+
+    `mean` is what sites differ around.
+    """
+    # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
+    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
+    over_sites = between * sites / max(sites - 1, 1)
+    over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
+    return np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0))

@@ -1,35 +1,29 @@
-"""What is known of the graph beforehand: edges that must be, edges that cannot be, and an order of tiers."""
+"""What is known of the graph beforehand: edges that must be or cannot be, tiers, and variables without causes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cached_property
+from typing import Self
 
 import numpy as np
+from jaxtyping import Bool
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.graphs.dag import is_dag
-from feddag.learners.search.scores import bits
+from feddag.learners.node_sets import bits, members
 
 Edges = Sequence[tuple[str, str]]
 
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-
-
-def _are_lists_of_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_are_names(each) for each in value)
-
-
-NAMES = must_be.Constraint("a list of names", _are_names)
-TIERS = must_be.Constraint("a list of tiers, each a list of names", _are_lists_of_names)
-EDGES = must_be.Constraint(
-    "a list of (cause, effect) pairs of names",
-    lambda value: _are_lists_of_names(value) and all(len(pair) == 2 for pair in value),
-)
+CONSTRAINTS = {
+    "required": must_be.edges,
+    "forbidden": must_be.edges,
+    "tiers": must_be.tiers,
+    "exogenous": must_be.names,
+}
+"""What a learner's parameters of these names must be."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,18 @@ class Knowledge:
     before: tuple[int, ...]
 
     @classmethod
-    def of(cls, names: Sequence[str], required: Edges, forbidden: Edges, tiers: Sequence[Sequence[str]]) -> Self:
+    def of(
+        cls,
+        names: Sequence[str],
+        required: Edges,
+        forbidden: Edges,
+        tiers: Sequence[Sequence[str]],
+        exogenous: Sequence[str] = (),
+    ) -> Self:
         """Refuses what contradicts itself.
 
         `tiers`: nothing in a later tier causes anything in an earlier one; variables in no tier are free.
+        `exogenous`: no variable causes these.
         """
         must, cannot = _matrix(names, required, "required"), _matrix(names, forbidden, "forbidden")
         tier_of = _tiers(names, tiers)
@@ -52,12 +54,14 @@ class Knowledge:
             for j, earlier in tier_of.items():
                 if later > earlier:
                     cannot[i, j] = True
+        cannot[:, [_position(names, name, "exogenous") for name in exogenous]] = True
         np.fill_diagonal(cannot, True)
         clash = np.argwhere(must & cannot)
         if len(clash):
             i, j = clash[0]
             raise FeddagError(
-                f"The edge {names[i]} -> {names[j]} is required, and forbidden (or against the tiers). Leave out one."
+                f"The edge {names[i]} -> {names[j]} is required, and forbidden (or against the tiers, or into an "
+                "exogenous variable). Leave out one."
             )
         if not is_dag(must):
             raise FeddagError("The required edges form a cycle. Leave out one of them.")
@@ -69,6 +73,29 @@ class Knowledge:
             return tuple(bits(np.flatnonzero(column).tolist()) for column in matrix.T)
 
         return cls(columns(must), columns(~cannot), columns(closure))
+
+    @cached_property
+    def certain(self) -> Bool[np.ndarray, "node node"]:
+        """The edges that must be."""
+        return _as_matrix(self.required)
+
+    @cached_property
+    def impossible(self) -> Bool[np.ndarray, "node node"]:
+        """The edges that cannot be: ruled out by name, tier or kind, or against a path of edges that must be."""
+        return ~_as_matrix(self.allowed) | _as_matrix(self.before).T
+
+    @property
+    def silent(self) -> bool:
+        """Whether it says nothing about any edge."""
+        nodes = len(self.allowed)
+        return not any(self.required) and int(self.impossible.sum()) == nodes
+
+
+def _as_matrix(parents: tuple[int, ...]) -> Bool[np.ndarray, "node node"]:
+    matrix = np.zeros((len(parents), len(parents)), dtype=bool)
+    for child, chosen in enumerate(parents):
+        matrix[members(chosen), child] = True
+    return matrix
 
 
 def _position(names: Sequence[str], name: str, parameter: str) -> int:

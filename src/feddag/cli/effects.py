@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.tables import stdout
+from feddag.errors import FeddagError
+from feddag.learners import Learner
+from feddag.runs import Run, load
+from feddag.trust import TotalEffect, total_effect, write_dowhy
+
+
+def effects(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
+    *,
+    cause: Annotated[str | None, typer.Option(metavar="NAME", help="The variable that is set.")] = None,
+    effect: Annotated[str | None, typer.Option(metavar="NAME", help="The variable that changes.")] = None,
+    dowhy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the graph for DoWhy, as .gml.", show_default=False)
+    ] = None,
+    format: Annotated[  # noqa: A002 - the word every reader expects here
+        Literal["text", "json"], typer.Option(help="For people, or for programs.")
+    ] = "text",
+) -> None:
+    """Tells by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
+    adjusts for the cause's parents in the learned graph. It is right if the graph is. Where edges at the cause are
+    undirected, there is an effect for each set of parents that it may have.
+
+    Example: feddag effects run --cause X1 --effect X3
+
+    Example: feddag effects run --dowhy graph.gml
+    """
+    if (cause is None) != (effect is None) or (cause is None and dowhy is None):
+        raise FeddagError("Give --cause and --effect, or --dowhy FILE. See: feddag effects --help")
+    learned = load(run)
+    if dowhy is not None:
+        write_dowhy(learned.graph_, dowhy)
+        typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
+    if cause is not None and effect is not None:
+        _show(total_effect(learned, Run.open(run).silos(), cause, effect), format)
+
+
+def _direction_note(learned: Learner) -> str:
+    count = len(learned.graph_.undirected_edges)
+    if not count:
+        return "for CausalModel(graph=...) of DoWhy."
+    return f"for CausalModel(graph=...) of DoWhy. It takes DAGs alone: {count} open edges were given a direction."
+
+
+def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
+    if format == "json":
+        records = [each._asdict() for each in found.estimates]
+        document = {"cause": found.cause, "effect": found.effect, "reachable": found.reachable, "effects": records}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    console = stdout()
+    console.print(f"Change of {found.effect} for a unit of {found.cause}:", markup=False)
+    console.print(_table(found))
+    low, high = found.bounds
+    if low != high:
+        console.print(f"The parents of {found.cause} are not certain: between {low:.3g} and {high:.3g}.", markup=False)
+    if not found.reachable:
+        console.print(
+            f"The graph has no path from {found.cause} to {found.effect}: an effect other than 0 speaks against it.",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _table(found: TotalEffect) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("site", "adjusted for"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("effect", justify="right")
+    if any(each.by_mechanisms is not None for each in found.estimates):
+        table.add_column("by mechanisms", justify="right")
+    for each in found.estimates:
+        shown = [f"{each.slope:.3g} ± {each.error:.2g}"]
+        if each.by_mechanisms is not None:
+            shown.append(f"{each.by_mechanisms:.3g}")
+        table.add_row(Text(each.site), Text(each.adjusted_for or "-"), *shown)
+    return table

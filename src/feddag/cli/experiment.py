@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.grids import assignments
+from feddag.cli.grids import grid as parsed_grid
+from feddag.cli.interruption import EXIT_CODE
+from feddag.cli.options import names
+from feddag.cli.tables import stdout
+from feddag.errors import FeddagError
+from feddag.experiments.experiment import Experiment, experiments, find_experiment
+from feddag.experiments.formats import Format, written
+from feddag.experiments.seeds import TUNING, parsed
+from feddag.experiments.settings import Data
+from feddag.experiments.store import DEFAULT_STORE, Store
+from feddag.learners.registry import Regime
+
+ALL = "all"
+Texts = list[str]  # by a name of its own, since list is a command here
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="See feddag experiment list.", show_default=False)]
+StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="Where results are kept.")]
+Seeds = Annotated[
+    str | None, typer.Option(metavar="SEEDS", help="Such as 2021-2025; the experiment's own unless given.")
+]
+Methods = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="Rows of the table or any methods, separated by commas; its rows unless given."),
+]
+Nodes = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Only settings with so many variables.")]
+DataKind = Annotated[
+    Data | None,
+    typer.Option(
+        help="As published, with every column standardised, or with noise of another size for each variable.",
+        show_default="the experiment's own",
+    ),
+]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 for one per core.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="The hippocampus recording: a table per day, and truth_edges.csv."),
+]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Let the workers of this Dask scheduler compute the cells.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write there instead.", show_default=False)]
+
+
+def run(
+    experiment: Annotated[
+        str, typer.Argument(metavar="NAME", help="See feddag experiment list; or all.", show_default=False)
+    ],
+    *,
+    seeds: Seeds = None,
+    methods: Methods = None,
+    nodes: Nodes = None,
+    data: DataKind = None,
+    jobs: Jobs = 1,
+    given: Annotated[
+        Texts | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A parameter by hand; results are marked.", show_default=False
+        ),
+    ] = None,
+    tuned: Annotated[bool, typer.Option("--tuned", help="With the parameters that tune has kept.")] = False,
+    folder: Folder = None,
+    dask: Dask = None,
+    store: StoreFile = DEFAULT_STORE,
+    quiet: Quiet = False,
+) -> None:
+    """What the store holds already is not run again, so an interrupted run is simply repeated. Several processes
+    may work on one store at the same time.
+
+    Example: feddag experiment run linear --nodes 10 --methods notears,notears-admm --seeds 2021-2023
+    """
+    chosen = "by hand" if given else "tuned" if tuned else "declared"
+    if given and tuned:
+        raise FeddagError("--set and --tuned are two ways to choose parameters. Give one.")
+    kept = Store(store)
+    parts = [_part(each, methods, nodes, data) for each in _named(experiment, folder)]
+    if given:
+        from feddag.experiments.tuning import with_parameters  # noqa: PLC0415
+
+        fixed = assignments(given)
+        parts = [replace(part, rows=tuple(with_parameters(part.rows, fixed))) for part in parts]
+    if tuned:
+        from feddag.experiments.tuning import tuned_rows  # noqa: PLC0415
+
+        parts = [replace(part, rows=tuple(tuned_rows(part, kept))) for part in parts]
+    cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
+    outcome = _computed(
+        lambda run_cells, progress: run_cells(
+            cells, kept, jobs=None if dask else jobs, chosen=chosen, folder=folder, progress=progress
+        ),
+        dask,
+        quiet=quiet,
+    )
+    _tell(outcome)
+    where = "" if store == DEFAULT_STORE else f" --store {store}"
+    typer.echo(f"Next: feddag experiment show {experiment if experiment != ALL else parts[0].name}{where}", err=True)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def show(
+    experiment: Name,
+    *,
+    format: Annotated[Format, typer.Option(help="For people, for papers and pages, or for programs.")] = "text",  # noqa: A002
+    seeds: Seeds = None,
+    methods: Methods = None,
+    nodes: Nodes = None,
+    data: DataKind = None,
+    out: Out = None,
+    store: StoreFile = DEFAULT_STORE,
+) -> None:
+    """Ours beside the published, mean ± standard deviation, with a mark for better, within or worse by the
+    published standard deviation.
+
+    Example: feddag experiment show linear --nodes 10 --format markdown
+    """
+    from feddag.experiments.comparison import compared  # noqa: PLC0415
+
+    part = _part(find_experiment(experiment), methods, nodes, data)
+    blocks = compared(part, Store(store, create=False), None if seeds is None else parsed(seeds))
+    _write(written(part, blocks, format), out)
+
+
+def plot(
+    experiment: Name,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=".svg, .png or .pdf; NAME.svg unless given.", show_default=False)
+    ] = None,
+    seeds: Seeds = None,
+    methods: Methods = None,
+    nodes: Nodes = None,
+    data: DataKind = None,
+    store: StoreFile = DEFAULT_STORE,
+) -> None:
+    """Bars of a table, curves along an axis, or the course of the optimisation.
+
+    Example: feddag experiment plot participation --out participation.svg
+    """
+    from feddag.experiments.plots import plot as draw  # noqa: PLC0415
+
+    path = out or Path(f"{experiment}.svg")
+    part = _part(find_experiment(experiment), methods, nodes, data)
+    draw(part, Store(store, create=False), path, None if seeds is None else parsed(seeds))
+    typer.echo(f"Wrote {path}")
+
+
+def tune(
+    experiment: Name,
+    *,
+    method: Annotated[str, typer.Option(metavar="NAME", help="A row of the table, or any method.", show_default=False)],
+    grid: Annotated[
+        Texts, typer.Option(metavar="NAME=VALUE,VALUE", help="What to try; may be repeated.", show_default=False)
+    ],
+    regime: Annotated[
+        Regime | None, typer.Option(help="Which row, where the method has several.", show_default=False)
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="SEEDS", help="Never those that results are reported on.")] = (
+        f"{TUNING[0]}-{TUNING[-1]}"
+    ),
+    nodes: Nodes = None,
+    data: DataKind = None,
+    jobs: Jobs = 1,
+    dask: Dask = None,
+    store: StoreFile = DEFAULT_STORE,
+    quiet: Quiet = False,
+) -> None:
+    """By the true graph of simulated data. The best combination is kept for: feddag experiment run NAME --tuned
+
+    For data of your own, whose graph nobody knows, there is: feddag tune
+
+    Example: feddag experiment tune linear --method NOTEARS-ADMM --grid l1=0.005,0.01 --nodes 10 --seeds 1-3
+    """
+    from feddag.experiments.tuning import tune as tuned_on  # noqa: PLC0415
+
+    part = _part(find_experiment(experiment), None, nodes, data)
+    points, best, outcome = _computed(
+        lambda _, progress: tuned_on(
+            part,
+            method,
+            parsed_grid(grid),
+            Store(store),
+            regime=regime,
+            seeds=parsed(seeds),
+            jobs=None if dask else jobs,
+            progress=progress,
+        ),
+        dask,
+        quiet=quiet,
+    )
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for name in [*points[0].parameters, part.metrics[0]]:
+        table.add_column(name)
+    for point in points:
+        mean = "" if point.mean is None else f"{point.mean:.3f}"
+        table.add_row(*(Text(str(each)) for each in point.parameters.values()), mean)
+    stdout().print(table)
+    _tell(outcome)
+    if best is None:
+        raise FeddagError("Some cells are lacking, so nothing was chosen. Repeat the command.")
+    told = ", ".join(f"{name}={value}" for name, value in best.parameters.items())
+    stdout().print(f"Best: {told}. Report it with: feddag experiment run {experiment} --methods '{method}' --tuned")
+
+
+def report(
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page; printed unless given.")] = None,
+    store: StoreFile = DEFAULT_STORE,
+) -> None:
+    """In Markdown: every experiment of which the store holds something, ours beside the published.
+
+    Example: feddag experiment report --store benchmarks/results.sqlite --out docs/results.md
+    """
+    from feddag.experiments.report import report as page  # noqa: PLC0415
+
+    _write(page(Store(store, create=False)), out)
+
+
+def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word every reader expects here
+    """With the number of cells, and how many of them the store holds.
+
+    Example: feddag experiment list
+    """
+    kept = Store(store) if store.exists() else None
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("name", "in the paper", "what", "cells", "there"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for each in experiments().values():
+        cells = [cell for cell, known in _cells(each) if known]
+        there = "" if kept is None else str(len(kept.of(cells)))
+        table.add_row(each.name, each.place, Text(each.title), str(len(_cells(each))), there)
+    stdout().print(table)
+
+
+def _cells(experiment: Experiment) -> Sequence[tuple[Any, bool]]:
+    registered = {row.method for row in experiment.rows if row.registered}
+    return [(cell, cell.method in registered) for cell in experiment.cells()]
+
+
+def _named(name: str, folder: Path | None) -> Sequence[Experiment]:
+    if name != ALL:
+        return [find_experiment(name)]
+    needs_folder = [each.name for each in experiments().values() if _needs_folder(each)]
+    if folder is None and needs_folder:
+        typer.echo(f"Left out, as it needs --folder: {', '.join(needs_folder)}.", err=True)
+    return [each for each in experiments().values() if folder is not None or not _needs_folder(each)]
+
+
+def _needs_folder(experiment: Experiment) -> bool:
+    return any(getattr(setting, "real", None) == "hippocampus" for setting in experiment.settings)
+
+
+def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:
+    return experiment.restricted(
+        methods=None if methods is None else names(methods),
+        nodes=None if nodes is None else [int(each) for each in names(nodes) if _is_number(each)],
+        data=data,
+    )
+
+
+def _is_number(text: str) -> bool:
+    if not text.isdecimal():
+        raise FeddagError(f"--nodes must be numbers such as 10,20. Got {text!r} instead.")
+    return True
+
+
+def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:
+    """Compute cells under a progress that can be interrupted."""
+    from feddag.cli.cell_progress import shown_cells  # noqa: PLC0415
+    from feddag.experiments.running import on_dask  # noqa: PLC0415
+    from feddag.experiments.running import run as run_cells  # noqa: PLC0415
+
+    try:
+        with (
+            on_dask(dask) if dask else nullcontext(),
+            shown_cells(Console(stderr=True, highlight=False), quiet=quiet) as progress,
+        ):
+            return compute(run_cells, progress)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. What is finished is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(EXIT_CODE) from None
+
+
+def _tell(outcome: Any) -> None:
+    parts = [f"{outcome.computed} cells computed", f"{outcome.there_before} were there already"]
+    if outcome.elsewhere:
+        parts.append(f"{outcome.elsewhere} are another process's")
+    typer.echo(f"{', '.join(parts)}.", err=True)
+    for failure in outcome.failures:
+        typer.echo(f"Failed: {failure.cell.title}: {failure.reason}", err=True)
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from feddag.files import atomic_write  # noqa: PLC0415
+
+    with atomic_write(out) as stream:
+        stream.write(text)
+    typer.echo(f"Wrote {out}")

@@ -1,0 +1,41 @@
+"""Parameters on the command line by name and value, where they belong to no command in particular."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from feddag.cli.options import number
+from feddag.errors import FeddagError
+
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+def grid(texts: list[str]) -> dict[str, list[Any]]:
+    """Of texts such as l1=0.01,0.1."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not (name.strip() and equals and values.strip()):
+            raise FeddagError(f"{text!r} is no parameter with its values. Write it such as l1=0.01,0.1.")
+        found[name.strip().replace("-", "_")] = [value(each) for each in values.split(",")]
+    return found
+
+
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """Of texts such as l1=0.01."""
+    found = grid(texts)
+    for name, values in found.items():
+        if len(values) > 1:
+            raise FeddagError(f"{name!r} has {len(values)} values here. Give one.")
+    return {name: values[0] for name, values in found.items()}
+
+
+def value(text: str) -> Any:
+    """A number if it is one, None, True or False by their names, else the text."""
+    text = text.strip()
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return number(text)
+    except ValueError:
+        return text

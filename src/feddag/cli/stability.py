@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.fitting import watched
+from feddag.cli.tables import stdout
+from feddag.files import atomic_write
+from feddag.runs import Run, load
+from feddag.trust import EdgeStability, edge_stability, mechanisms_by_site
+
+_REPLICATES = "stability"
+
+
+def stability(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
+    *,
+    bootstraps: Annotated[int, typer.Option(help="How many times every site draws its rows again.")] = 20,
+    jobs: Annotated[int, typer.Option(help="Processes that the replicates are spread over.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+) -> None:
+    """Learns the run's graph again and again, with its method and parameters: from rows that every site draws again
+    with replacement, and without each site in turn. Writes stability.csv, how often each edge and its direction come
+    back and which sites it hangs on, and mechanisms.csv, how well each variable's causes explain it at each site and
+    where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's folder.
+
+    Example: feddag stability run --bootstraps 50 --jobs 2
+    """
+    learned, silos = load(run), Run.open(run).silos()
+    again = f"feddag stability {shlex.quote(os.fspath(run))} --bootstraps {bootstraps} --jobs {jobs} --seed {seed}"
+    found = watched(
+        lambda progress: edge_stability(
+            learned,
+            silos,
+            bootstraps=bootstraps,
+            jobs=jobs,
+            seed=seed,
+            folder=run / _REPLICATES,
+            progress=progress,
+        ),
+        quiet=quiet,
+        resume=again,
+    )
+    mechanisms = mechanisms_by_site(learned.graph_, silos)
+    for name, table in (("stability", found.table()), ("mechanisms", mechanisms)):
+        with atomic_write(run / f"{name}.csv") as stream:
+            table.to_csv(stream, index=False, lineterminator="\n")
+    console = stdout()
+    console.print(f"Of {bootstraps} graphs learned from rows drawn again, with bounds of 95 % confidence:")
+    console.print(_edge_table(found.edges()))
+    _print_mechanisms(console, mechanisms)
+    console.print(f"Written into {run}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)
+
+
+def _edge_table(edges: Sequence[EdgeStability]) -> Table:
+    """Those of the learned graph; the file has the others, too."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("edge", overflow="fold")
+    table.add_column("there in")
+    table.add_column("of these directed so")
+    table.add_column("without a site")
+    for edge in edges:
+        if edge.learned == "not":
+            continue
+        arrow = "→" if edge.learned == "directed" else "—"
+        fates = zip(edge.driving_site.split("; "), edge.without_it.split("; "), strict=True)
+        hangs = "; ".join(f"{fate} without {site}" for site, fate in fates if site)
+        table.add_row(
+            Text(f"{edge.cause} {arrow} {edge.effect}"),
+            _share(edge.frequency, edge.low, edge.high),
+            _share(edge.direction_frequency, edge.direction_low, edge.direction_high),
+            Text(hangs),
+        )
+    return table
+
+
+def _share(value: float, low: float, high: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.0%} ({low:.0%} to {high:.0%})"
+
+
+def _print_mechanisms(console: Console, mechanisms: pd.DataFrame) -> None:
+    of_each = mechanisms.drop_duplicates("effect")
+    differing = of_each.loc[of_each["differs"], "effect"].tolist()
+    if differing:
+        console.print(
+            f"Sites differ in how these come about: {', '.join(differing)}. A regression of each site's own predicts "
+            "them better than one for all.",
+            markup=False,
+            soft_wrap=True,
+        )
+    else:
+        console.print("No mechanism is seen to differ between sites.")

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddag.cli.grids import assignments
+from feddag.cli.grids import grid as parsed_grid
+from feddag.cli.interruption import EXIT_CODE, Interruption
+from feddag.cli.progress import shown_progress
+from feddag.cli.tables import stdout
+from feddag.files import atomic_write
+from feddag.learners import Status
+from feddag.learners.registry import Regime
+from feddag.selection import Selection, select
+
+
+def tune(
+    silos: Annotated[
+        list[Path],
+        typer.Argument(metavar="SILO", help="Each site's table: .csv, .tsv or .parquet.", show_default=False),
+    ],
+    *,
+    method: Annotated[str, typer.Option(metavar="NAME", help="How to learn; see feddag methods.")] = "feddag",
+    regime: Annotated[
+        Regime | None, typer.Option(help="As of feddag learn; the method's own unless given.", show_default=False)
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,VALUE",
+            help="What to try, may be repeated: every combination is. For feddag, values of the paper unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter for all combinations.", show_default=False),
+    ] = None,
+    validation_share: Annotated[float, typer.Option(help="Of each site's rows, how many are laid aside.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Equal data, options and seed give an equal choice.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Write the table there, as CSV.", show_default=False)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+) -> None:
+    """Every combination learns a graph from a part of each site's rows; each site then fits mechanisms along that
+    graph, and tells how well they predict the rows laid aside. Only the mean over all sites is seen.
+
+    Example: feddag tune data/site-*.csv --grid l1=0.01,0.1 --grid rho_init=0.006,0.06 --out tuning.csv
+    """
+    console = Console(stderr=True, highlight=False)
+    try:
+        with (
+            Interruption(console) as interruption,
+            shown_progress(console, quiet=quiet, notice=lambda: interruption.notice) as show,
+        ):
+
+            def after_round(position: int, total: int, status: Status) -> None:
+                show(replace(status, figures={"combination": f"{position} of {total}", **status.figures}))
+                interruption.raise_if_requested()
+
+            chosen = select(
+                silos,
+                method,
+                None if grid is None else parsed_grid(grid),
+                regime=regime,
+                validation_share=validation_share,
+                seed=seed,
+                progress=after_round,
+                **assignments(given or []),
+            )
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. Nothing was written.", err=True)
+        raise typer.Exit(EXIT_CODE) from None
+    if out is not None:
+        with atomic_write(out) as stream:
+            chosen.to_frame().to_csv(stream, index=False, lineterminator="\n")
+    _show(chosen, method)
+
+
+def _show(chosen: Selection, method: str) -> None:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    frame = chosen.to_frame()
+    for name in frame.columns:
+        table.add_column("" if name == "chosen" else name, justify="right")
+    for row in frame.to_dict("records"):
+        told = {**row, "score": f"{row['score']:.4f}", "seconds": f"{row['seconds']:.1f}"}
+        told["chosen"] = "← best" if row["chosen"] else ""
+        table.add_row(*(Text(str(each)) for each in told.values()))
+    console = stdout()
+    console.print(table)
+    console.print("The score is a row's negative log-likelihood: lower is better.")
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.best.parameters.items())
+    console.print(f"Next: feddag learn SILO... --method {method} {options} --out RUN", markup=False, soft_wrap=True)

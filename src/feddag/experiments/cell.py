@@ -1,0 +1,108 @@
+"""One cell of a table: a method with its parameters, on one draw of one setting. It knows of no experiment."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+
+from feddag.experiments.settings import Setting
+from feddag.learners.registry import Regime, find_method, make_learner
+
+_NOT_OF_THE_RESULT = ("workers",)
+"""Parameters that change how long a cell takes, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    setting: Setting
+    method: str
+    regime: Regime
+    seed: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are given; the method's own defaults hold for the others."""
+
+    @cached_property
+    def key(self) -> str:
+        """Of all that decides the result.
+
+        Defaults are left out, so that a new parameter leaves old results valid; `agrees` finds a changed one.
+        """
+        identity = {
+            "setting": self.setting.identity(),
+            "setting version": self.setting.version,
+            "method": self.method,
+            "method version": find_method(self.method).version,
+            "regime": self.regime,
+            "parameters": self._plain(self._changed()),
+            "seed": self.seed,
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+
+    @cached_property
+    def all_parameters(self) -> dict[str, Any]:
+        """Every hyper-parameter, defaults too, in the types that JSON has."""
+        defaults = self._defaults()
+        seeded = {"seed": self.seed} if "seed" in defaults else {}
+        resolved = {**defaults, **self.parameters, **seeded}
+        return self._plain({name: value for name, value in resolved.items() if name not in _NOT_OF_THE_RESULT})
+
+    def agrees(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether a kept result has the parameters that this cell would have today."""
+        return all(name in self.all_parameters and self.all_parameters[name] == its for name, its in parameters.items())
+
+    def learner(self, workers: int | None = None) -> Any:
+        parameters = dict(self.parameters)
+        known = self._defaults()
+        if "seed" in known:
+            parameters["seed"] = self.seed
+        if "workers" in known:
+            parameters["workers"] = workers
+        return make_learner(self.method, self.regime, **parameters)
+
+    def check(self) -> None:
+        """Refuse an unknown method, regime or parameter before anything is drawn."""
+        method = find_method(self.method)
+        method.check_regime(self.regime)
+        method.check_names(self.parameters)
+
+    @property
+    def seed_matters(self) -> bool:
+        """A real data set is one draw: a method without chance gives the same on every seed."""
+        return not hasattr(self.setting, "real") or "seed" in self._defaults()
+
+    @property
+    def title(self) -> str:
+        given = "".join(f" {name}={value}" for name, value in self.parameters.items())
+        return f"{self.method}{given}, {self.regime}: {self.setting.title}, seed {self.seed}"
+
+    def _defaults(self) -> dict[str, Any]:
+        method = find_method(self.method)
+        return {**_own_defaults(method.estimator), **method.defaults}
+
+    def _changed(self) -> dict[str, Any]:
+        defaults = self._defaults()
+        return {
+            name: value
+            for name, value in self.parameters.items()
+            # one site is not the share of all
+            if (type(value), value) != (type(defaults.get(name)), defaults.get(name))
+        }
+
+    @staticmethod
+    def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return json.loads(json.dumps(dict(parameters), default=float))
+
+
+@cache
+def _own_defaults(estimator: str) -> dict[str, Any]:
+    """Of a learner's parameters; kept, since a table has thousands of cells."""
+    module, name = estimator.split(":")
+    return {
+        name: each.default for name, each in inspect.signature(getattr(import_module(module), name)).parameters.items()
+    }

@@ -1,0 +1,184 @@
+"""Ours beside the published: what the store holds of an experiment, line by line, and how sure a difference is."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, pstdev
+
+from feddag.experiments import settings
+from feddag.experiments.cell import Cell
+from feddag.experiments.experiment import Experiment, Row
+from feddag.experiments.published import Figure
+from feddag.experiments.result import Result
+from feddag.experiments.settings import Setting
+from feddag.experiments.store import Store
+from feddag.learners.registry import METHODS
+
+LOWER_IS_BETTER: dict[str, bool | None] = {"SHD": True, "TPR": False, "FDR": True, "NNZ": None, "impossible": True}
+ENOUGH_SEEDS = 5
+"""Fewer shared seeds make no test: the smallest possible p is 1/16 with five."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One metric of one line."""
+
+    mean: float | None = None
+    deviation: float | None = None
+    """Over seeds; none of a single one."""
+    published: Figure | None = None
+    verdict: str | None = None
+    """Better, within, worse or different, by the published standard deviation."""
+
+
+@dataclass(frozen=True)
+class Line:
+    row: Row
+    entries: Mapping[str, Entry]
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    """The first metric, for tests."""
+    seeds: int = 0
+    seconds: float | None = None
+    peak_memory: float | None = None
+    bytes_sent: float | None = None
+    chosen: str = "declared"
+    p_value: float | None = None
+    """Of no difference from the reference; none where too few seeds are shared."""
+
+    @property
+    def name(self) -> str:
+        return self.row.name + ("" if self.chosen == "declared" else f" ({self.chosen})")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The lines of one setting."""
+
+    setting: Setting
+    lines: tuple[Line, ...]
+    reference: str | None
+    """The line that others were tested against."""
+
+    @property
+    def filled(self) -> bool:
+        return any(line.seeds for line in self.lines)
+
+
+def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
+    """The experiment's rows; further methods that have results; and parameters that were tuned, or chosen by hand."""
+    seeds = experiment.seeds if seeds is None else tuple(seeds)
+    rows = [row for row in experiment.rows if row.registered]
+    further = experiment.further_rows() if experiment.kind == "table" else []
+    cells = {
+        (setting, k): [row.cell(setting, seed) for seed in seeds]
+        for setting in experiment.settings
+        for k, row in enumerate([*rows, *further])
+    }
+    kept = store.of(cell for each in cells.values() for cell in each)
+    others = _chosen_otherwise(store, kept, seeds)
+    blocks = []
+    for setting in experiment.settings:
+        lines = [
+            _line(experiment, setting, row, [kept[cell.key] for cell in cells[setting, k] if cell.key in kept])
+            for k, row in enumerate([*rows, *further])
+        ]
+        lines = lines[: len(rows)] + [line for line in lines[len(rows) :] if line.seeds]
+        lines += [Line(row, _entries(experiment, setting, row, [])) for row in experiment.rows if not row.registered]
+        methods = {row.method for row in experiment.rows}
+        lines += [
+            replace(_line(experiment, setting, row, results), chosen=results[0].chosen)
+            for row, results in others[json.dumps(setting.identity(), sort_keys=True)]
+            if row.method in methods
+        ]
+        blocks.append(_tested(experiment, setting, lines))
+    return blocks
+
+
+def _chosen_otherwise(
+    store: Store, kept: Mapping[str, Result], seeds: Sequence[int]
+) -> dict[str, list[tuple[Row, list[Result]]]]:
+    """By setting, results whose parameters no experiment declares."""
+    grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in store.chosen_otherwise():
+        current = result.method in METHODS and result.method_version == METHODS[result.method].version
+        if result.key in kept or result.seed not in seeds or not current:
+            continue
+        named = {name: value for name, value in result.parameters.items() if name != "seed"}
+        setting = json.dumps(result.setting, sort_keys=True)
+        grouped[setting, json.dumps([result.method, result.regime, result.chosen, named])].append(result)
+    found: dict[str, list[tuple[Row, list[Result]]]] = defaultdict(list)
+    for (setting, _), results in grouped.items():
+        first = results[0]
+        defaults = Cell(settings.of(first.setting), first.method, METHODS[first.method].regimes[0], 0).all_parameters
+        changed = {
+            name: value
+            for name, value in first.parameters.items()
+            if name != "seed" and value != defaults.get(name, value)
+        }
+        label = ", ".join([first.method, *(f"{name}={value}" for name, value in changed.items())])
+        found[setting].append((Row(label, first.method, first.regime, changed), results))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> Line:
+    entries = _entries(experiment, setting, row, results)
+    if not results:
+        return Line(row, entries)
+    first = experiment.metrics[0]
+    memory = [each.peak_memory for each in results if each.peak_memory is not None]
+    sent = [each.bytes_sent for each in results if each.bytes_sent is not None]
+    return Line(
+        row,
+        entries,
+        {each.seed: value for each in results if (value := each.metric(first)) is not None},
+        len(results),
+        fmean(each.seconds for each in results),
+        fmean(memory) if memory else None,
+        fmean(sent) if sent else None,
+    )
+
+
+def _entries(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> dict[str, Entry]:
+    return {metric: _entry(experiment, setting, row, results, metric) for metric in experiment.metrics}
+
+
+def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result], metric: str) -> Entry:
+    figure = experiment.figure(setting, row, metric)
+    ours = [value for each in results if (value := each.metric(metric)) is not None]
+    if not ours:
+        return Entry(published=figure)
+    mean = fmean(ours)
+    verdict = None if figure is None else figure.judged(mean, lower_is_better=LOWER_IS_BETTER[metric])
+    return Entry(mean, pstdev(ours) if len(ours) > 1 else None, figure, verdict)
+
+
+def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line]) -> Block:
+    """Each line against the reference, or, where that is not there, against the best line."""
+    measured = [line for line in lines if line.by_seed and not line.row.sanity]
+    references = [line for line in measured if line.row.label == experiment.reference] or measured
+    if not references:
+        return Block(setting, tuple(lines), None)
+    lower = LOWER_IS_BETTER[experiment.metrics[0]] is not False
+    reference = min(references, key=lambda line: fmean(line.by_seed.values()) * (1 if lower else -1))
+    tested = [
+        line if line is reference else replace(line, p_value=signed_rank(line.by_seed, reference.by_seed))
+        for line in lines
+    ]
+    return Block(setting, tuple(tested), reference.name)
+
+
+def signed_rank(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:
+    """Wilcoxon's p over the seeds that both have: the same data, so the differences are paired."""
+    shared = [seed for seed in ours if seed in theirs]
+    if len(shared) < ENOUGH_SEEDS:
+        return None
+    differences = [ours[seed] - theirs[seed] for seed in shared]
+    if not any(differences):
+        return 1.0
+    from scipy.stats import wilcoxon  # noqa: PLC0415 - not for an empty table
+
+    # pratt keeps the ties: dropping them would let two seeds that differ speak for ten
+    return float(wilcoxon(differences, zero_method="pratt").pvalue)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,235 @@
+"""An experiment is data: a file in `tables/` names settings, rows and seeds; here it is read and crossed to cells."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any, Literal, cast
+
+from feddag.errors import FeddagError
+from feddag.experiments import published, settings
+from feddag.experiments.cell import Cell
+from feddag.experiments.seeds import REPORTED, parsed
+from feddag.experiments.settings import Data, Real, Setting, Simulated
+from feddag.learners.registry import METHODS, REGIMES, Regime
+
+Kind = Literal["table", "curve", "history"]
+_TEXTS = ("title", "place", "about", "published", "reference", "kind", "axis", "metrics", "seeds")
+_KEYS = frozenset((*_TEXTS, "settings", "rows", "vary", "parameters"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: a method in a regime, with parameters."""
+
+    label: str
+    method: str
+    regime: Regime
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    varied: str | None = None
+    """The one parameter that is varied along the axis of a curve."""
+    published_as: str | None = None
+    sanity: bool = False
+
+    @property
+    def registered(self) -> bool:
+        return self.method in METHODS
+
+    @property
+    def name(self) -> str:
+        """Unique in a regime."""
+        varied = "" if self.varied is None else f", {self.varied}={self.parameters[self.varied]}"
+        return f"{self.label}{varied}"
+
+    @property
+    def in_regime(self) -> str:
+        """Unique in a table whose methods run in several regimes."""
+        return f"{self.name}, {self.regime}"
+
+    def cell(self, setting: Setting, seed: int) -> Cell:
+        return Cell(setting, self.method, self.regime, seed, self.parameters)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or a figure."""
+
+    name: str
+    title: str
+    place: str
+    """In the paper."""
+    settings: tuple[Setting, ...]
+    rows: tuple[Row, ...]
+    reference: str
+    """The row that others are tested against."""
+    about: str = ""
+    published: tuple[str, ...] = ()
+    """The tables of `published.csv` that hold its figures."""
+    kind: Kind = "table"
+    axis: str | None = None
+    metrics: tuple[str, ...] = ("SHD", "TPR")
+    seeds: tuple[int, ...] = REPORTED
+
+    def restricted(
+        self,
+        *,
+        methods: Sequence[str] | None = None,
+        nodes: Sequence[int] | None = None,
+        data: Data | None = None,
+    ) -> Experiment:
+        """A part of it, or the same on other data. Methods are named by their rows, or as they are registered."""
+        chosen, rows = self.settings, self.rows
+        if nodes is not None:
+            chosen = tuple(setting for setting in chosen if setting.nodes in nodes)
+            if not chosen:
+                known = ", ".join(map(str, sorted({setting.nodes for setting in self.settings})))
+                raise FeddagError(f"{self.name} has settings with {known} nodes. Got {nodes} instead.")
+        if data is not None:
+            chosen = tuple(dict.fromkeys(settings.with_data(setting, data) for setting in chosen))
+        if methods is not None:
+            rows = tuple(row for name in methods for row in self._named(name))
+        return replace(self, settings=chosen, rows=rows)
+
+    def _named(self, name: str) -> list[Row]:
+        listed = [row for row in self.rows if name in (row.label, row.method)]
+        if listed:
+            return listed
+        if name in METHODS:
+            return [further_row(name)]
+        known = dict.fromkeys([*(row.label for row in self.rows), *METHODS])
+        close = get_close_matches(name, known, n=1)
+        suggestion = f" Did you mean {close[0]!r}?" if close else ""
+        raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{suggestion} See: feddag methods")
+
+    def further_rows(self) -> list[Row]:
+        """Methods that are registered, and no row here: each in its own regime, with its defaults."""
+        here = {row.method for row in self.rows}
+        return [further_row(name) for name in METHODS if name not in here]
+
+    def cells(self, seeds: Iterable[int] | None = None) -> Iterator[Cell]:
+        """By setting and seed, so that methods find the data drawn."""
+        seeds = tuple(self.seeds if seeds is None else seeds)
+        for setting in self.settings:
+            for position, seed in enumerate(seeds):
+                for row in self.rows:
+                    cell = row.cell(setting, seed)
+                    if not row.registered or position == 0 or cell.seed_matters:
+                        yield cell
+
+    def figure(self, setting: Setting, row: Row, metric: str) -> published.Figure | None:
+        """What the paper has for it."""
+        if setting.published is None or row.published_as is None:
+            return None
+        participation = float(row.parameters.get("participation", 1.0))
+        return published.find(self.published, setting.published, participation, row.regime, row.published_as, metric)
+
+
+def further_row(name: str) -> Row:
+    return Row(name, name, METHODS[name].regimes[0])
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """All, by name, those of the paper in its order."""
+    found = [
+        _read(entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8"))
+        for entry in (files("feddag.experiments") / "tables").iterdir()
+        if entry.name.endswith(".toml")
+    ]
+    return {each.name: each for each in sorted(found, key=_order)}
+
+
+def find_experiment(name: str) -> Experiment:
+    if name in experiments():
+        return experiments()[name]
+    close = get_close_matches(name, experiments(), n=1)
+    suggestion = f" Did you mean {close[0]!r}?" if close else ""
+    raise FeddagError(f"There is no experiment {name!r}.{suggestion} See: feddag experiment list")
+
+
+def _order(experiment: Experiment) -> tuple[int, str, str]:
+    parts = ("Table", "Figure", "Appendix", "Beyond")
+    return [experiment.place.startswith(part) for part in parts].index(True), experiment.place, experiment.name
+
+
+@cache
+def _known_rows() -> dict[str, Any]:
+    return tomllib.loads((files("feddag.experiments") / "rows.toml").read_text(encoding="utf-8"))
+
+
+def _read(name: str, text: str) -> Experiment:
+    where = f"The experiment {name!r}"
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FeddagError(f"{where} is no TOML ({error}).") from None
+    for key in content:
+        if key not in _KEYS:
+            raise FeddagError(f"{where} has {key!r}, which is none of {', '.join(sorted(_KEYS))}.")
+    rows = _rows(where, content)
+    reference = content["reference"]
+    if reference not in {row.label for row in rows}:
+        raise FeddagError(f"{where}: the reference {reference!r} is none of its rows.")
+    return Experiment(
+        name=name,
+        title=content["title"],
+        place=content["place"],
+        settings=tuple(each for described in content["settings"] for each in _crossed(described)),
+        rows=rows,
+        reference=reference,
+        about=content.get("about", ""),
+        published=tuple(content.get("published", ())),
+        kind=content.get("kind", "table"),
+        axis=content.get("axis"),
+        metrics=tuple(content.get("metrics", ("SHD", "TPR"))),
+        seeds=parsed(content["seeds"]) if "seeds" in content else REPORTED,
+    )
+
+
+def _crossed(described: Mapping[str, Any]) -> Iterator[Setting]:
+    """A setting for each combination of the values that are lists."""
+    lists = [value if isinstance(value, list) else [value] for value in described.values()]
+    for values in product(*lists):
+        each = dict(zip(described, values, strict=True))
+        if "total_rows" in each:
+            each["rows"] = each.pop("total_rows") // each["sites"]
+        yield settings.of(each)
+
+
+def _rows(where: str, content: Mapping[str, Any]) -> tuple[Row, ...]:
+    known = _known_rows()
+    given = content.get("parameters", {})
+    rows = []
+    for regime, labels in content["rows"].items():
+        if regime not in REGIMES:
+            raise FeddagError(f"{where}: rows must be by regime, one of {', '.join(REGIMES)}. Got {regime!r} instead.")
+        rows += [_row(where, label, cast(Regime, regime), given) for label in labels]
+    rows = [varied for row in rows for varied in _varied(row, content.get("vary", {}))]
+    sanity = [_row(where, label, "federated", {}) for label in known["sanity"]]
+    return (*rows, *(replace(row, sanity=True, published_as=None) for row in sanity))
+
+
+def _row(where: str, label: str, regime: Regime, given: Mapping[str, Any]) -> Row:
+    known = _known_rows()["row"]
+    if label not in known:
+        raise FeddagError(f"{where}: {label!r} is no row of rows.toml.")
+    described = known[label]
+    method = described["method"]
+    parameters = {**described.get("parameters", {}), **given.get(method, {})}
+    return Row(label, method, regime, parameters, published_as=described.get("published", label))
+
+
+def _varied(row: Row, vary: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
+    if not vary:
+        yield row
+    for name, values in vary.items():
+        for value in values:
+            yield replace(row, parameters={**row.parameters, name: value}, varied=name)
+
+
+__all__ = ["Experiment", "Real", "Row", "Simulated", "experiments", "find_experiment", "further_row"]

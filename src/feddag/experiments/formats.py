@@ -1,0 +1,200 @@
+"""A comparison in text, Markdown, LaTeX, HTML or CSV."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
+
+from feddag.experiments.comparison import Block, Entry, Line
+from feddag.experiments.experiment import Experiment
+
+Format = Literal["text", "markdown", "latex", "csv", "html"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+MARKS = {"better": "▲", "within": "=", "worse": "▼", "different": "≠", None: ""}
+LEGEND = "▲ better, = within, ▼ worse than the published mean by its standard deviation"
+_LATEX = {
+    "±": r"$\pm$",
+    "▲": r"$\blacktriangle$",
+    "=": "$=$",
+    "▼": r"$\blacktriangledown$",
+    "≠": r"$\neq$",
+    "²": "$^2$",
+    "ρ": r"$\rho$",
+    "α": r"$\alpha$",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+}
+_DIGITS = {"SHD": 1, "NNZ": 1, "impossible": 1, "TPR": 2, "FDR": 2}
+
+
+def written(experiment: Experiment, blocks: Sequence[Block], format: Format) -> str:  # noqa: A002
+    """All blocks; a trailing newline."""
+    return _WRITERS[format](experiment, blocks)
+
+
+def grid(experiment: Experiment, block: Block) -> tuple[list[str], list[list[str]]]:
+    """A header, and a list of texts for each line."""
+    published = _has_published(block)
+    header = ["regime", "method"]
+    for metric in experiment.metrics:
+        header += [metric, "published", ""] if published else [metric]
+    return [*header, "p", "seeds", "seconds"], [_texts(experiment, line, published) for line in block.lines]
+
+
+def _has_published(block: Block) -> bool:
+    return any(entry.published for line in block.lines for entry in line.entries.values())
+
+
+def _texts(experiment: Experiment, line: Line, published: bool) -> list[str]:
+    texts = ["sanity" if line.row.sanity else line.row.regime, line.name]
+    for metric in experiment.metrics:
+        entry = line.entries[metric]
+        texts += [_ours(entry, metric), *([_published(entry, metric), MARKS[entry.verdict]] if published else [])]
+    p = "" if line.p_value is None else f"{line.p_value:.3f}"
+    seconds = "" if line.seconds is None else f"{line.seconds:.1f}"
+    return [*texts, p, str(line.seeds or ""), seconds]
+
+
+def _ours(entry: Entry, metric: str) -> str:
+    return "" if entry.mean is None else _spread(entry.mean, entry.deviation, metric)
+
+
+def _published(entry: Entry, metric: str) -> str:
+    return "" if entry.published is None else _spread(entry.published.mean, entry.published.deviation, metric)
+
+
+def _spread(mean: float, deviation: float | None, metric: str) -> str:
+    digits = _DIGITS[metric]
+    return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
+
+
+def _note(experiment: Experiment, block: Block) -> str:
+    """What the signs mean that stand in the block."""
+    notes = [LEGEND] if _has_published(block) else []
+    if any(line.p_value is not None for line in block.lines):
+        notes.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.reference}")
+    return "".join(f"{note}. " for note in notes).strip()
+
+
+def _heading(experiment: Experiment) -> str:
+    return f"{experiment.title} ({experiment.place})"
+
+
+def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
+    parts = [_heading(experiment), *([experiment.about] if experiment.about else [])]
+    for block in blocks:
+        header, rows = grid(experiment, block)
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in [header, *rows]
+        ]
+        parts += ["", block.setting.title, *(line.rstrip() for line in lines), _note(experiment, block)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _markdown(experiment: Experiment, blocks: Sequence[Block]) -> str:
+    parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
+    for block in blocks:
+        parts += [f"### {block.setting.title}", markdown_table(*grid(experiment, block)), _note(experiment, block)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
+    parts = []
+    for block in blocks:
+        header, rows = grid(experiment, block)
+        body = "\n".join(" & ".join(_escaped(text, _LATEX) for text in row) + r" \\" for row in rows)
+        parts.append(
+            "\n".join(
+                [
+                    r"\begin{table}[ht]",
+                    r"\centering",
+                    rf"\caption{{{_escaped(f'{experiment.title}: {block.setting.title}', _LATEX)}}}",
+                    rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+                    r"\toprule",
+                    " & ".join(_escaped(text, _LATEX) for text in header) + r" \\",
+                    r"\midrule",
+                    body,
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(text: str, signs: Mapping[str, str]) -> str:
+    return "".join(signs.get(sign, sign) for sign in text)
+
+
+def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
+    parts = ["<!doctype html>", '<meta charset="utf-8">', f"<title>{html.escape(_heading(experiment))}</title>"]
+    parts.append(f"<h1>{html.escape(_heading(experiment))}</h1>")
+    if experiment.about:
+        parts.append(f"<p>{html.escape(experiment.about)}</p>")
+    for block in blocks:
+        header, rows = grid(experiment, block)
+        parts += [f"<h2>{html.escape(block.setting.title)}</h2>", "<table>"]
+        parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in header) + "</tr>")
+        parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows]
+        parts += ["</table>", f"<p>{html.escape(_note(experiment, block))}</p>"]
+    return "\n".join(parts) + "\n"
+
+
+def _csv(experiment: Experiment, blocks: Sequence[Block]) -> str:
+    """For programs: a row for each metric of each line, nothing rounded."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    which = ("experiment", "setting", "data", "regime", "row", "method", "parameters", "chosen", "seeds")
+    figures = ("metric", "mean", "std", "published_mean", "published_std", "verdict", "reference", "p_value")
+    writer.writerow([*which, *figures, "seconds", "peak_memory", "bytes_sent"])
+    for block in blocks:
+        for line in block.lines:
+            for metric, entry in line.entries.items():
+                published = entry.published
+                writer.writerow(
+                    [
+                        experiment.name,
+                        block.setting.title,
+                        block.setting.data,
+                        line.row.regime,
+                        line.row.name,
+                        line.row.method,
+                        json.dumps(dict(line.row.parameters)),
+                        line.chosen,
+                        line.seeds,
+                        metric,
+                        entry.mean,
+                        entry.deviation,
+                        None if published is None else published.mean,
+                        None if published is None else published.deviation,
+                        entry.verdict,
+                        block.reference,
+                        line.p_value,
+                        line.seconds,
+                        line.peak_memory,
+                        line.bytes_sent,
+                    ]
+                )
+    return stream.getvalue()
+
+
+_WRITERS: dict[Format, Callable[[Experiment, Sequence[Block]], str]] = {
+    "text": _text,
+    "markdown": _markdown,
+    "latex": _latex,
+    "csv": _csv,
+    "html": _html,
+}

@@ -1,0 +1,82 @@
+"""The figures of the paper's tables, as `published.csv` has them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+PUBLISHED = files("feddag.experiments") / "published.csv"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Where a figure stands in the paper."""
+
+    table: str
+    functions: str
+    graph: str
+    nodes: int
+    rows: int
+    participation: float
+    regime: str
+    method: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    mean: float
+    deviation: float
+    half_a_digit: float
+    """How far the printed mean may be from the true one."""
+
+    def judged(self, mean: float, *, lower_is_better: bool | None) -> str:
+        """Whether our mean is "better", "within" a published standard deviation, "worse"; or, of a figure that is
+        neither good nor bad, "different"."""
+        if abs(mean - self.mean) <= max(self.deviation, self.half_a_digit):
+            return "within"
+        if lower_is_better is None:
+            return "different"
+        return "better" if (mean < self.mean) == lower_is_better else "worse"
+
+
+@cache
+def figures() -> dict[Key, Figure | None]:
+    """None where the paper prints NaN."""
+    with PUBLISHED.open(encoding="utf-8") as file:
+        return {_key(row): _figure(row) for row in csv.DictReader(file)}
+
+
+def find(
+    tables: Iterable[str], of: tuple[str, str, int, int], participation: float, regime: str, method: str, metric: str
+) -> Figure | None:
+    """The first of the tables that has it."""
+    for table in tables:
+        key = Key(table, *of, participation, regime, method, metric)
+        if key in figures():
+            return figures()[key]
+    return None
+
+
+def _key(row: dict[str, str]) -> Key:
+    return Key(
+        row["table"],
+        row["functions"],
+        row["graph"],
+        int(row["nodes"]),
+        int(row["n_per_client"]),
+        float(row["participation"]),
+        row["regime"],
+        row["method"],
+        row["metric"],
+    )
+
+
+def _figure(row: dict[str, str]) -> Figure | None:
+    if not row["mean"]:
+        return None
+    digits = len(row["mean"].partition(".")[2])
+    return Figure(float(row["mean"]), float(row["std"]), 10.0**-digits / 2)

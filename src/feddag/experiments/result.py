@@ -1,0 +1,239 @@
+"""What one cell gave, and how it is computed: in any process, on any machine, with nothing but the cell in hand."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from feddag.errors import FeddagError
+from feddag.experiments.cell import Cell
+from feddag.experiments.seeds import role_of
+from feddag.experiments.settings import Drawn, drawn
+
+if TYPE_CHECKING:
+    from feddag.graphs import CausalGraph
+    from feddag.learners import Learner
+
+METRICS = ("shd", "tpr", "fdr", "nnz", "missing", "extra", "reversed", "impossible")
+"""`impossible` counts edges into variables that nothing can have caused."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of the store. What an older benchmark did not keep is None."""
+
+    key: str
+    setting: dict[str, Any]
+    data: str
+    method: str
+    regime: str
+    parameters: dict[str, Any]
+    seed: int
+    role: str
+    method_version: int
+    setting_version: int
+    shd: float | None
+    tpr: float | None
+    fdr: float | None
+    nnz: float | None
+    missing: float | None
+    extra: float | None
+    reversed: float | None
+    impossible: float | None
+    true_edges: int | None
+    seconds: float
+    peak_memory: int | None
+    """Of the process, in bytes, while it learned."""
+    bytes_sent: int | None
+    bytes_received: int | None
+    graph: dict[str, Any] | None
+    """Names, directed and undirected edges; where sites learned alone, those of each."""
+    history: bytes | None
+    data_digest: str | None
+    feddag: str
+    python: str | None
+    machine: str | None
+    started: str | None
+    finished: str | None
+    chosen: str = "declared"
+    """How its parameters came about: "declared" by an experiment, of a "grid" to choose from, "tuned" on other seeds,
+    or "by hand"."""
+
+    def metric(self, name: str) -> float | None:
+        return getattr(self, name.lower())
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not be computed, and why."""
+
+    cell: Cell
+    reason: str
+
+
+def identified(cell: Cell) -> dict[str, Any]:
+    """The part of a result that is known before anything is computed."""
+    from feddag.learners.registry import find_method  # noqa: PLC0415
+
+    return {
+        "key": cell.key,
+        "setting": cell.setting.identity(),
+        "data": cell.setting.data,
+        "method": cell.method,
+        "regime": cell.regime,
+        "parameters": cell.all_parameters,
+        "seed": cell.seed,
+        "role": role_of(cell.seed),
+        "method_version": find_method(cell.method).version,
+        "setting_version": cell.setting.version,
+    }
+
+
+def compute(cell: Cell, chosen: str = "declared", workers: int | None = None, folder: Path | None = None) -> Result:
+    """Draw the data, learn, and only then look at the truth."""
+    cell.check()
+    known = drawn(cell.setting, cell.seed, folder)
+    learner = cell.learner(workers)
+    started = _now()
+    _reset_peak_memory()
+    begun = time.monotonic()
+    learner.fit(list(known.silos))
+    seconds = time.monotonic() - begun
+    return Result(
+        **identified(cell),
+        **_judged(learner, known),
+        seconds=seconds,
+        peak_memory=_peak_memory(),
+        bytes_sent=sum(learner.communication_.sent.values()),
+        bytes_received=sum(learner.communication_.received.values()),
+        graph=_described_graph(learner),
+        history=_packed_history(learner),
+        data_digest=known.digest(),
+        feddag=version("feddag"),
+        python=platform.python_version(),
+        machine=f"{platform.node()} {platform.machine()} {platform.system()}",
+        started=started,
+        finished=_now(),
+        chosen=chosen,
+    )
+
+
+def computed_or_failed(
+    cell: Cell, chosen: str, workers: int | None = None, folder: Path | None = None
+) -> Result | Failure:
+    """So that one cell's trouble is no other cell's."""
+    try:
+        return compute(cell, chosen, workers, folder)
+    except FeddagError as error:
+        return Failure(cell, str(error))
+    except Exception as error:  # whatever a method dies of, the table goes on
+        return Failure(cell, f"{type(error).__name__}: {error}")
+
+
+def history_of(result: Result) -> dict[str, Any]:
+    """The rounds of a fit by column, and the graph's parameters after each sub-problem."""
+    return json.loads(zlib.decompress(result.history)) if result.history else {"rounds": {}, "graphs": []}
+
+
+def _judged(learner: Learner, known: Drawn) -> dict[str, Any]:
+    from feddag.graphs import compare  # noqa: PLC0415
+
+    graphs = _graphs(learner)
+    judged: dict[str, Any] = dict.fromkeys(METRICS)
+    judged["nnz"] = fmean(len(graph.edges) + len(graph.undirected_edges) for graph in graphs)
+    judged["true_edges"] = None
+    if known.exogenous:
+        judged["impossible"] = fmean(sum(edge[1] in known.exogenous for edge in graph.edges) for graph in graphs)
+    if known.truth is not None:
+        truth = known.truth
+        metrics = [compare(graph, truth).as_dict() for graph in graphs]
+        judged |= {name: fmean(each[name] for each in metrics) for name in METRICS if name in metrics[0]}
+        judged["true_edges"] = len(truth.edges)
+    return judged
+
+
+def _graphs(learner: Learner) -> Sequence[CausalGraph]:
+    """Those that are judged: where sites learn alone, the paper averages their figures.
+
+    A learner that leaves directions open, but has a guess for each, is judged by its guesses.
+    """
+    from feddag.learners.regimes import InRegime  # noqa: PLC0415
+
+    if isinstance(learner, InRegime) and learner.regime != "voting":
+        return [_most_directed(each) for each in learner.learners_.values()]
+    if learner.learned_alone and not isinstance(learner, InRegime):
+        return list(learner.site_graphs_.values())
+    return [_most_directed(learner)]
+
+
+def _most_directed(learner: Learner) -> CausalGraph:
+    return getattr(learner, "dag_", learner.graph_)
+
+
+def _described_graph(learner: Learner) -> dict[str, Any]:
+    graphs = _graphs(learner)
+    return {
+        "names": list(graphs[0].names),
+        "edges": [graph.edges for graph in graphs],
+        "undirected": [graph.undirected_edges for graph in graphs],
+    }
+
+
+def _packed_history(learner: Learner) -> bytes | None:
+    """The course of FedDAG's optimisation; sites' own losses stay behind."""
+    from feddag.learners.history import History  # noqa: PLC0415
+
+    if not isinstance(learner.history_, History):
+        return None
+    frame = learner.history_.to_frame()
+    frame = frame[[name for name in frame.columns if "[" not in name]]
+    packed: dict[str, Any] = {
+        "rounds": {name: [_short(value) for value in frame[name].tolist()] for name in frame.columns},
+        "graphs": [graph.round(2).tolist() for graph in learner.history_.graphs if graph.ndim == 2],
+    }
+    return zlib.compress(json.dumps(packed, separators=(",", ":")).encode(), 9)
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _reset_peak_memory() -> None:
+    with suppress(OSError):  # then the peak is that of the process so far
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory() -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        try:
+            import resource  # noqa: PLC0415 - not on Windows
+        except ImportError:
+            return None
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def plain(row: Mapping[str, Any]) -> Result:
+    """A row of the store as a result."""
+    read = dict(row)
+    for name in ("setting", "parameters", "graph"):
+        read[name] = json.loads(read[name]) if read[name] else None
+    return Result(**read)

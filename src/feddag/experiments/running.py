@@ -1,0 +1,184 @@
+"""Cells computed side by side, each kept as soon as it is there.
+
+joblib spreads them: over processes of this machine, or over whatever backend `joblib.parallel_config` names (Dask,
+Ray). Only the process that calls `run` touches the store, so workers may be on machines that do not see it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import joblib
+
+from feddag.errors import FeddagError
+from feddag.experiments.cell import Cell
+from feddag.experiments.result import Failure, Result, computed_or_failed
+from feddag.experiments.settings import Real
+from feddag.experiments.store import Store
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands after a cell."""
+
+    done: int
+    """Of this run, with those that were there before."""
+    total: int
+    last: str
+    """The cell that ended."""
+    seconds_left: float | None
+
+
+@dataclass
+class Outcome:
+    """What became of the cells."""
+
+    total: int
+    there_before: int
+    computed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def elsewhere(self) -> int:
+        """Cells that another process computes, or has computed meanwhile."""
+        return self.total - self.there_before - self.computed - len(self.failures)
+
+
+def run(
+    cells: Iterable[Cell],
+    store: Store,
+    *,
+    jobs: int | None = None,
+    chosen: str = "declared",
+    folder: Path | None = None,
+    progress: Callable[[Standing], None] = lambda standing: None,
+) -> Outcome:
+    """Compute the cells that the store lacks.
+
+    Args:
+        cells: In the order to be computed.
+        store: Where results go.
+        jobs: Processes, -1 for one per core; None leaves it to `joblib.parallel_config`, and is one without that.
+        chosen: How the cells' parameters came about (`Result.chosen`).
+        folder: Where the data of the user are, if the cells need them.
+        progress: Called after every cell. What it raises ends the run; what is finished stays.
+    """
+    cells = list({cell.key: cell for cell in _checked(cells)}.values())
+    before = store.of(cells)
+    _check_data(cells, before, folder)
+    pending = [cell for cell in cells if cell.key not in before]
+    outcome = Outcome(len(cells), len(before))
+    pace = Pace(store, pending)
+    at_once = joblib.effective_n_jobs(jobs)  # pyright: ignore[reportArgumentType]
+    workers = None if at_once == 1 else 1
+    one_by_one: dict[str, Any] = {"pre_dispatch": "n_jobs", "batch_size": 1}
+    parallel = joblib.Parallel(jobs, return_as="generator_unordered", **one_by_one)
+
+    def claimed() -> Iterator[Any]:
+        for cell in pending:
+            if store.claim(cell):
+                yield joblib.delayed(computed_or_failed)(cell, chosen, workers, folder)
+
+    with store.claiming():
+        found: Iterator[Result | Failure] = parallel(claimed())  # pyright: ignore[reportAssignmentType]
+        for result in found:
+            if isinstance(result, Failure):
+                outcome.failures.append(result)
+                store.release([result.cell])
+                key, last = result.cell.key, f"failed: {result.cell.title}"
+            else:
+                store.keep(result)
+                outcome.computed += 1
+                key, last = result.key, pace.titles[result.key]
+            pace.ended(key, None if isinstance(result, Failure) else result.seconds)
+            done = outcome.there_before + outcome.computed + len(outcome.failures)
+            progress(Standing(done, outcome.total, last, pace.left(at_once)))
+    return outcome
+
+
+class Pace:
+    """How long the cells to come will take, by the time of the most similar ones so far."""
+
+    def __init__(self, store: Store, pending: list[Cell]) -> None:
+        self.titles = {cell.key: cell.title for cell in pending}
+        self._likenesses = {cell.key: _likenesses(cell) for cell in pending}
+        self._pending = set(self._likenesses)
+        self._seconds: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        for method, regime, setting, seconds in store.paces():
+            for likeness in _likenesses_of(method, regime, setting):
+                self._seconds[likeness].append(seconds)
+
+    def ended(self, key: str, seconds: float | None) -> None:
+        self._pending.discard(key)
+        if seconds is not None:
+            for likeness in self._likenesses[key]:
+                self._seconds[likeness].append(seconds)
+
+    def left(self, jobs: int) -> float | None:
+        """Seconds; None while a cell to come is like nothing that was measured."""
+        expected = [self._expected(key) for key in self._pending]
+        known = [each for each in expected if each is not None]
+        return sum(known) / max(1, jobs) if len(known) == len(expected) else None
+
+    def _expected(self, key: str) -> float | None:
+        for likeness in self._likenesses[key]:
+            if self._seconds[likeness]:
+                return fmean(self._seconds[likeness])
+        return None
+
+
+def _likenesses(cell: Cell) -> list[tuple[Any, ...]]:
+    return _likenesses_of(cell.method, cell.regime, cell.setting.identity())
+
+
+def _likenesses_of(method: str, regime: str, setting: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """From the same setting on another seed to the same method anywhere."""
+    size = setting.get("nodes", setting.get("real"))
+    return [
+        (method, regime, *sorted((name, str(value)) for name, value in setting.items())),
+        (method, regime, size, setting.get("functions")),
+        (method, regime, size),
+        (method, size),
+        (method,),
+    ]
+
+
+def _checked(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Nothing is begun if a later cell cannot be."""
+    for cell in cells:
+        cell.check()
+        yield cell
+
+
+def _check_data(cells: list[Cell], before: dict[str, Result], folder: Path | None) -> None:
+    """A user's own data may change under the store's results."""
+    for setting in {cell.setting for cell in cells if isinstance(cell.setting, Real)}:
+        digest = setting.draw(0, folder).digest()
+        for cell in cells:
+            kept = before.get(cell.key)
+            if cell.setting == setting and kept and kept.data_digest not in (None, digest):
+                raise FeddagError(
+                    f"The store has results of {setting.title}, but of other numbers than the data have now. "
+                    "Restore the data, or name another store with --store."
+                )
+
+
+@contextmanager
+def on_dask(address: str) -> Iterator[None]:
+    """While it lasts, cells are computed by the workers of a Dask cluster, which need feddag but not the store."""
+    try:
+        from dask.distributed import Client  # noqa: PLC0415
+    except ImportError:
+        raise FeddagError("Dask is not installed. Install it with: pip install 'feddag[experiments]'") from None
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise FeddagError(f"No Dask scheduler answers at {address} ({error}). Start one with: dask scheduler") from None
+    with client, joblib.parallel_config(backend="dask"):
+        yield

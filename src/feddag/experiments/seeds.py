@@ -1,0 +1,37 @@
+"""The held-out rule: parameters are chosen on some seeds, and results are reported on others."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from feddag.errors import FeddagError
+
+Role = Literal["tuning", "reported", "other"]
+TUNING, REPORTED = tuple(range(1, 11)), tuple(range(2021, 2031))
+
+
+def role_of(seed: int) -> Role:
+    return "tuning" if seed in TUNING else "reported" if seed in REPORTED else "other"
+
+
+def check_tuning(seeds: tuple[int, ...]) -> None:
+    """Refuse to choose parameters by the seeds that results are reported on."""
+    reported = [seed for seed in seeds if role_of(seed) == "reported"]
+    if reported:
+        raise FeddagError(
+            f"Seed {reported[0]} is for reporting: parameters chosen on it would report themselves. "
+            f"Tune on seeds {TUNING[0]}-{TUNING[-1]}."
+        )
+
+
+def parsed(text: str) -> tuple[int, ...]:
+    """Such as 2021-2025, 7 or 1,2,5-7; each once."""
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise FeddagError(f"seeds must be such as 2021-2030 or 1,2,5. Got {text!r} instead.")
+        found |= dict.fromkeys(range(int(first), int(last or first) + 1))
+    if not found:
+        raise FeddagError(f"seeds must be such as 2021-2030, the smaller number first. Got {text!r} instead.")
+    return tuple(found)

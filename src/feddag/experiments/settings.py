@@ -1,0 +1,189 @@
+"""What a cell is computed on: simulated sites of one of the paper's settings, or a real data set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from feddag.errors import FeddagError
+
+if TYPE_CHECKING:
+    from feddag.graphs import CausalGraph
+    from feddag.silos import Silo
+
+Data = Literal["raw", "standardised", "unequal-noise"]
+"""As the paper has it; each column of each site at mean 0 and variance 1; each variable with noise of its own size."""
+DATA: tuple[Data, ...] = get_args(Data)
+UNEQUAL_NOISE = (0.5, 2.0)
+"""A variable's noise has a standard deviation of its own between these."""
+REAL = ("sachs", "fmri9", "hippocampus")
+REAL_DATA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The sites' tables, and what is known about the graph behind them."""
+
+    silos: tuple[Silo, ...]
+    truth: CausalGraph | None
+    exogenous: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Of every number, so that two machines can tell whether they had the same data."""
+        digest = hashlib.sha256()
+        for silo in self.silos:
+            digest.update(f"{silo.name} {silo.columns}".encode())
+            digest.update(silo.values.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A random graph, one kind of mechanism, and how the rows lie with the sites."""
+
+    functions: str = "gp"
+    """A mechanism of `feddag.simulate`, or "mixed": every site draws its own."""
+    graph: str = "ER2"
+    """ER or SF, and the number of edges per node."""
+    nodes: int = 10
+    rows: int = 600
+    """Per site."""
+    sites: int = 10
+    uneven: bool = False
+    data: Data = "raw"
+
+    @property
+    def title(self) -> str:
+        parts = [f"{self.functions} {self.graph}", f"{self.nodes} nodes"]
+        if self.sites != 10:
+            parts.append(f"{self.sites} sites")
+        if self.rows != 600:
+            parts.append(f"{self.rows} rows per site")
+        if self.uneven:
+            parts.append("uneven rows")
+        return ", ".join(parts + ([] if self.data == "raw" else [self.data]))
+
+    @property
+    def published(self) -> tuple[str, str, int, int] | None:
+        """Functions, graph, nodes and rows, by which the paper's tables have it; their data are raw."""
+        as_published = (self.sites, self.uneven, self.data) == (10, False, "raw")
+        return (self.functions, self.graph, self.nodes, self.rows) if as_published else None
+
+    @property
+    def version(self) -> int:
+        from feddag.silos.simulation import SIMULATOR_VERSION  # noqa: PLC0415 - not for a list of experiments
+
+        return SIMULATOR_VERSION
+
+    def identity(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def draw(self, seed: int, folder: Path | None = None) -> Drawn:
+        from feddag.silos import simulate  # noqa: PLC0415
+
+        del folder
+        options: dict[str, Any] = (
+            {"heterogeneous": True} if self.functions == "mixed" else {"mechanism": self.functions}
+        )
+        if self.data == "unequal-noise":
+            options["noise_deviation_range"] = UNEQUAL_NOISE
+        simulation = simulate(
+            self.nodes,
+            graph=self.graph[:2],  # pyright: ignore[reportArgumentType]
+            edges_per_node=int(self.graph[2:]),
+            rows=self.rows,
+            sites=self.sites,
+            uneven=self.uneven,
+            seed=seed,
+            **options,
+        )
+        silos = standardised(simulation.silos) if self.data == "standardised" else simulation.silos
+        return Drawn(silos, simulation.truth)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A data set of `feddag.silos.real`; the seed is the learner's alone."""
+
+    real: str
+    logged: bool = False
+    data: Data = "raw"
+
+    @property
+    def nodes(self) -> int:
+        return {"sachs": 11, "fmri9": 9, "hippocampus": 6}[self.real]
+
+    @property
+    def title(self) -> str:
+        parts = [self.real, *(["logged"] if self.logged else []), *([] if self.data == "raw" else [self.data])]
+        return ", ".join(parts)
+
+    @property
+    def published(self) -> tuple[str, str, int, int] | None:
+        return ("fmri", "hippocampus", 6, 500) if (self.real, self.data) == ("hippocampus", "raw") else None
+
+    @property
+    def version(self) -> int:
+        return REAL_DATA_VERSION
+
+    def identity(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def draw(self, seed: int, folder: Path | None = None) -> Drawn:
+        import numpy as np  # noqa: PLC0415
+
+        from feddag.silos import Silo, real  # noqa: PLC0415
+
+        del seed
+        if self.real == "hippocampus" and folder is None:
+            raise FeddagError(
+                "The hippocampus recording is not bundled. Name the folder that holds it: --folder FOLDER."
+            )
+        known = real.hippocampus(folder) if folder and self.real == "hippocampus" else getattr(real, self.real)()
+        silos = known.silos
+        if self.logged:
+            silos = tuple(Silo(silo.name, silo.columns, np.log(silo.values)) for silo in silos)
+        if self.data == "standardised":
+            silos = standardised(silos)
+        return Drawn(silos, known.truth, known.exogenous)
+
+
+Setting = Simulated | Real
+
+
+def standardised(silos: tuple[Silo, ...]) -> tuple[Silo, ...]:
+    """Each column of each site at mean 0 and variance 1: what depends on units shows here."""
+    from feddag.silos import Silo  # noqa: PLC0415
+
+    return tuple(
+        Silo(silo.name, silo.columns, (silo.values - silo.values.mean(axis=0)) / silo.values.std(axis=0))
+        for silo in silos
+    )
+
+
+def of(described: Mapping[str, Any]) -> Setting:
+    """The setting that a file or the store describes."""
+    kind = Real if "real" in described else Simulated
+    try:
+        setting = kind(**described)
+    except TypeError as error:
+        raise FeddagError(f"A setting has {described}, which is none ({error}).") from None
+    if isinstance(setting, Real) and setting.real not in REAL:
+        raise FeddagError(f"real must be one of {', '.join(REAL)}. Got {setting.real!r} instead.")
+    return setting
+
+
+def with_data(setting: Setting, data: Data) -> Setting:
+    if isinstance(setting, Real) and data == "unequal-noise":
+        raise FeddagError("Real data have the noise they have. Choose --data raw or --data standardised.")
+    return replace(setting, data=data)
+
+
+@lru_cache(2)
+def drawn(setting: Setting, seed: int, folder: Path | None = None) -> Drawn:
+    """Kept for the next cells of this process: to draw from a Gaussian process takes longer than many a fit."""
+    return setting.draw(seed, folder)

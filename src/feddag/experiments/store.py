@@ -1,0 +1,230 @@
+"""Where results are kept: one SQLite file, which several processes may fill at the same time.
+
+A cell is claimed before it is computed, so that no other process computes it too. A claim ends with its result, with
+its process, or, on another machine, when it has not been renewed for a while.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from feddag.errors import FeddagError
+from feddag.experiments.cell import Cell
+from feddag.experiments.result import Result, plain
+
+DEFAULT_STORE = Path("experiments.sqlite")
+_FORMAT = 1
+_BUSY_SECONDS = 60.0
+_RENEWED_EVERY, _STALE_AFTER = 15.0, 120.0
+_COLUMNS = tuple(each.name for each in fields(Result))
+_TYPES = (
+    {"seed": "INTEGER", "method_version": "INTEGER", "setting_version": "INTEGER", "true_edges": "INTEGER"}
+    | dict.fromkeys(("shd", "tpr", "fdr", "nnz", "missing", "extra", "reversed", "impossible", "seconds"), "REAL")
+    | dict.fromkeys(("peak_memory", "bytes_sent", "bytes_received"), "INTEGER")
+    | {"history": "BLOB"}
+)
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS results (
+    {", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)}, PRIMARY KEY (key)
+);
+CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, machine TEXT, pid INTEGER, renewed REAL);
+CREATE TABLE IF NOT EXISTS tuned (
+    experiment TEXT, row TEXT, parameters TEXT, seeds TEXT, metric TEXT, mean REAL, finished TEXT,
+    PRIMARY KEY (experiment, row)
+);
+PRAGMA user_version = {_FORMAT};
+"""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The parameters that were best on the tuning seeds."""
+
+    experiment: str
+    row: str
+    """`Row.in_regime`."""
+    parameters: dict[str, Any]
+    seeds: tuple[int, ...]
+    metric: str
+    mean: float
+    finished: str
+
+
+class Store:
+    """Results by the key of their cell."""
+
+    def __init__(self, path: str | os.PathLike[str] = DEFAULT_STORE, *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not self.path.exists() and not create:
+            raise FeddagError(f"{self.path} does not exist. Run an experiment first, or name its store with --store.")
+        if not self.path.parent.is_dir():
+            raise FeddagError(f"{self.path}: the directory {self.path.parent} does not exist. Create it first.")
+        self._prepare()
+
+    def results(self) -> list[Result]:
+        with self._connected() as connection:
+            return [plain(row) for row in connection.execute("SELECT * FROM results ORDER BY finished, key")]
+
+    def chosen_otherwise(self) -> list[Result]:
+        """Those whose parameters no experiment declares."""
+        query = "SELECT * FROM results WHERE chosen != 'declared' ORDER BY finished, key"
+        with self._connected() as connection:
+            return [plain(row) for row in connection.execute(query)]
+
+    def paces(self) -> list[tuple[str, str, dict[str, Any], float]]:
+        """Method, regime, setting and seconds of every result."""
+        with self._connected() as connection:
+            rows = connection.execute("SELECT method, regime, setting, seconds FROM results").fetchall()
+        return [(row["method"], row["regime"], json.loads(row["setting"]), row["seconds"]) for row in rows]
+
+    def of(self, cells: Iterable[Cell]) -> dict[str, Result]:
+        """By key, the results that are there, and that today's parameters would give."""
+        wanted = {cell.key: cell for cell in cells}
+        with self._connected() as connection:
+            rows = [
+                row
+                for some in _batches(list(wanted))
+                for row in connection.execute(f"SELECT * FROM results WHERE key IN ({','.join('?' * len(some))})", some)
+            ]
+        return {row["key"]: plain(row) for row in rows if _agrees(wanted[row["key"]], row)}
+
+    def keep(self, result: Result) -> None:
+        row = asdict(result)
+        for name in ("setting", "parameters", "graph"):
+            row[name] = None if row[name] is None else json.dumps(row[name], sort_keys=True, ensure_ascii=False)
+        marks = ",".join("?" * len(_COLUMNS))
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"INSERT OR REPLACE INTO results VALUES ({marks})", [row[name] for name in _COLUMNS])
+            connection.execute("DELETE FROM claims WHERE key = ?", (result.key,))
+            connection.execute("COMMIT")
+
+    def claim(self, cell: Cell) -> bool:
+        """Whether the cell is this process's to compute: nobody has done it, and nobody is about to."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            done = connection.execute("SELECT parameters FROM results WHERE key = ?", (cell.key,)).fetchone()
+            held = connection.execute("SELECT * FROM claims WHERE key = ?", (cell.key,)).fetchone()
+            free = not (done and _agrees(cell, done)) and not (held and _is_alive(held))
+            if free:
+                claim = (cell.key, platform.node(), os.getpid(), time.time())
+                connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", claim)
+            connection.execute("COMMIT")
+        return free
+
+    def release(self, cells: Iterable[Cell] | None = None) -> None:
+        """Give back claims of this process: those of some cells, or all."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            owner = (platform.node(), os.getpid())
+            if cells is None:
+                connection.execute("DELETE FROM claims WHERE machine = ? AND pid = ?", owner)
+            else:
+                owned = [(cell.key, *owner) for cell in cells]
+                connection.executemany("DELETE FROM claims WHERE key = ? AND machine = ? AND pid = ?", owned)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """While it lasts, this process's claims are renewed; at its end, given back."""
+        ended = Event()
+
+        def renew() -> None:
+            while not ended.wait(_RENEWED_EVERY):
+                with self._connected() as connection:
+                    connection.execute(
+                        "UPDATE claims SET renewed = ? WHERE machine = ? AND pid = ?",
+                        (time.time(), platform.node(), os.getpid()),
+                    )
+
+        renewing = Thread(target=renew, daemon=True, name="feddag-claims")
+        renewing.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            renewing.join()
+            self.release()
+
+    def keep_tuned(self, tuned: Tuned) -> None:
+        row = (
+            tuned.experiment,
+            tuned.row,
+            json.dumps(tuned.parameters, sort_keys=True),
+            json.dumps(tuned.seeds),
+            tuned.metric,
+            tuned.mean,
+            tuned.finished,
+        )
+        with self._connected() as connection:
+            connection.execute("INSERT OR REPLACE INTO tuned VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def tuned(self, experiment: str) -> dict[str, Tuned]:
+        """By row."""
+        with self._connected() as connection:
+            rows = connection.execute("SELECT * FROM tuned WHERE experiment = ?", (experiment,)).fetchall()
+        return {
+            row["row"]: Tuned(
+                **{
+                    **dict(row),
+                    "parameters": json.loads(row["parameters"]),
+                    "seeds": tuple(json.loads(row["seeds"])),
+                }
+            )
+            for row in rows
+        }
+
+    def _prepare(self) -> None:
+        try:
+            with self._connected() as connection:
+                found = connection.execute("PRAGMA user_version").fetchone()[0]
+                if found not in (0, _FORMAT):
+                    raise FeddagError(
+                        f"{self.path} is a store of format {found}, and this feddag reads {_FORMAT}. "
+                        "Install the feddag that wrote it, or name another store."
+                    )
+                if found == 0:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise FeddagError(f"{self.path} is no store of results ({error}). Name another file.") from None
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection for each use: cells end in threads of joblib, and a connection belongs to one."""
+        with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            yield connection
+
+
+def _agrees(cell: Cell, row: Mapping[str, Any] | sqlite3.Row) -> bool:
+    return cell.agrees(json.loads(row["parameters"]))
+
+
+def _is_alive(claim: sqlite3.Row) -> bool:
+    if time.time() - claim["renewed"] > _STALE_AFTER:
+        return False
+    if claim["machine"] != platform.node() or os.name == "nt":  # where signal 0 is no question
+        return True
+    try:
+        os.kill(claim["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _batches(keys: list[str], size: int = 500) -> Iterator[list[str]]:
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]

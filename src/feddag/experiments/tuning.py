@@ -1,0 +1,114 @@
+"""Parameters chosen by the true graph of simulated data, on seeds that no result is reported on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from feddag.errors import FeddagError
+from feddag.experiments.comparison import LOWER_IS_BETTER
+from feddag.experiments.experiment import Experiment, Row
+from feddag.experiments.running import Outcome, Standing, run
+from feddag.experiments.seeds import TUNING, check_tuning
+from feddag.experiments.store import Store, Tuned
+from feddag.learners.registry import find_method
+
+Grid = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """A combination of parameters, and its mean over settings and seeds; none while cells are lacking."""
+
+    parameters: Mapping[str, Any]
+    mean: float | None
+
+
+def combinations(grid: Grid) -> Iterator[dict[str, Any]]:
+    for values in product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def tune(
+    experiment: Experiment,
+    method: str,
+    grid: Grid,
+    store: Store,
+    *,
+    regime: str | None = None,
+    seeds: Sequence[int] = TUNING,
+    jobs: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[Standing], None] = lambda standing: None,
+) -> tuple[list[GridPoint], Tuned | None, Outcome]:
+    """Run a row with every combination of the grid, and keep the best by the mean of the first metric.
+
+    `method` is a row's name, or a method's; `regime` tells which, where it stands in several.
+    Cells are those of the same store, so what was tried is not tried again. Nothing is kept while cells are lacking.
+    """
+    seeds = tuple(seeds)
+    check_tuning(seeds)
+    if any(hasattr(setting, "real") for setting in experiment.settings):
+        raise FeddagError(
+            f"{experiment.name} has real data, whose truth must choose nothing. Choose without it: feddag tune SILO..."
+        )
+    row = _row(experiment, method, regime)
+    candidates = [(given, _with(row, given)) for given in combinations(grid)]
+    cells = {
+        k: [each.cell(setting, seed) for setting in experiment.settings for seed in seeds]
+        for k, (_, each) in enumerate(candidates)
+    }
+    order = [cell for some in zip(*cells.values(), strict=True) for cell in some]  # one draw serves all combinations
+    outcome = run(order, store, jobs=jobs, chosen="grid", folder=folder, progress=progress)
+    metric = experiment.metrics[0]
+    points = []
+    for k, (given, _) in enumerate(candidates):
+        found = store.of(cells[k]).values()
+        values = [value for result in found if (value := result.metric(metric)) is not None]
+        points.append(GridPoint(given, fmean(values) if len(values) == len(cells[k]) else None))
+    measured = [point for point in points if point.mean is not None]
+    if len(measured) < len(points):
+        return points, None, outcome
+    lower = LOWER_IS_BETTER[metric] is not False
+    best = min(measured, key=lambda point: (point.mean or 0.0) * (1 if lower else -1))
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    tuned = Tuned(experiment.name, row.in_regime, dict(best.parameters), seeds, metric, best.mean or 0.0, finished)
+    store.keep_tuned(tuned)
+    return points, tuned, outcome
+
+
+def tuned_rows(experiment: Experiment, store: Store) -> list[Row]:
+    """Those rows for which `tune` kept parameters, with these."""
+    kept = store.tuned(experiment.name)
+    rows = [_with(row, kept[row.in_regime].parameters) for row in experiment.rows if row.in_regime in kept]
+    if not rows:
+        raise FeddagError(
+            f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
+            f"{experiment.name} --method NAME --grid NAME=VALUE,VALUE"
+        )
+    return rows
+
+
+def with_parameters(rows: Sequence[Row], given: Mapping[str, Any]) -> list[Row]:
+    """The rows with parameters of the user's."""
+    return [_with(row, given) for row in rows]
+
+
+def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
+    rows = [row for row in experiment.restricted(methods=[name]).rows if regime in (None, row.regime)]
+    if len(rows) != 1:
+        found = "; ".join(row.in_regime for row in rows) or "none"
+        raise FeddagError(
+            f"One row of {experiment.name} is to be tuned, and {name!r} is {found}. Add --regime, or a name."
+        )
+    return rows[0]
+
+
+def _with(row: Row, given: Mapping[str, Any]) -> Row:
+    find_method(row.method).check_names(given)
+    return replace(row, parameters={**row.parameters, **given})

@@ -1,0 +1,206 @@
+"""How well a set of parents explains a discrete variable: the evidence of a multinomial logistic regression.
+
+The logarithms of the levels' probabilities are, up to a constant in each row,
+
+    K a + D Wᵀφ,    a ~ N(0, INTERCEPT_VARIANCE),    W ~ N(0, v),
+
+where φ holds functions of the parents. The columns of K are orthonormal contrasts of all levels, and so are those of D
+where the variable is categorical: then the order of the levels does not matter. Where it is ordinal, D is their one
+linear trend (the adjacent-categories logit); a binary variable is both. A family's score is the negative log-evidence
+per row by Laplace's approximation, averaged over a few v and over how many of the functions are used. It is that of a
+probability, where a continuous variable's is that of a density: each child's score is compared with its own only, and
+sums of both are compared between graphs over the same variables.
+
+Levels that a site has never seen are none to it, and a variable that is constant there tells nothing of its causes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import accumulate, combinations_with_replacement, product
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.linalg import cho_factor, cho_solve
+
+from feddag.learners.search.evidence import averaged
+from feddag.silos.kinds import Kind
+
+VARIANCES = (0.1, 1.0, 10.0)
+"""The v."""
+INTERCEPT_VARIANCE = 10.0
+MOST_JOINT_FUNCTIONS = 40
+"""Of all parents together: a level says less than a number, and each number of functions is a regression of its own."""
+
+_ITERATIONS = 100
+_DECREMENT = 1e-10
+"""Newton's method ends where the next step promises to raise the log-posterior by less than half of it."""
+
+
+@cache
+def contrasts(levels: int) -> Float[np.ndarray, "level contrast"]:
+    """An orthonormal basis of what differs between levels: all that is orthogonal to the constant."""
+    columns = [np.repeat([1.0, -k, 0.0], [k, 1, levels - k - 1]) / np.sqrt(k * (k + 1)) for k in range(1, levels)]
+    return np.array(columns).reshape(-1, levels).T
+
+
+class Levels(NamedTuple):
+    """A discrete variable at one site."""
+
+    codes: Int[np.ndarray, " row"]
+    """The number of each row's level among those that occur."""
+    shifts: Float[np.ndarray, "level shift"]
+    """K."""
+    directions: Float[np.ndarray, "level direction"]
+    """D."""
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " row"], kind: Kind) -> Levels:
+        present, codes = np.unique(values, return_inverse=True)
+        shifts = contrasts(len(present))
+        if kind.name != "ordinal" or len(present) < 2:
+            return cls(codes, shifts, shifts)
+        trend = present - present.mean()
+        return cls(codes, shifts, (trend / np.linalg.norm(trend))[:, None])
+
+    @property
+    def constant(self) -> bool:
+        return len(self.shifts) == 1
+
+    def indicators(self) -> Float[np.ndarray, "row level"]:
+        return np.eye(len(self.shifts))[self.codes]
+
+
+class Regression(NamedTuple):
+    """Of the levels on the parents' functions, at the most likely parameters."""
+
+    log_evidence: float
+    parameters: Float[np.ndarray, " parameter"]
+    """a, then W by functions."""
+    row_log_likelihoods: Float[np.ndarray, " row"]
+
+
+class DiscreteFit(NamedTuple):
+    score: float
+    row_log_likelihoods: Float[np.ndarray, " row"]
+    """Of the regression that is best: they never leave a site."""
+
+
+def discrete_fit(features: Float[np.ndarray, "row feature"], levels: Levels, ends: list[int]) -> DiscreteFit:
+    """The evidence averaged over all v and over all of `ends`, where the layers of features end."""
+    rows = len(levels.codes)
+    if levels.constant:
+        return DiscreteFit(0.0, np.zeros(rows))
+    found: list[Regression] = []
+    start = np.zeros(levels.shifts.shape[1])
+    for end in dict.fromkeys(ends):
+        for variance in VARIANCES if end else VARIANCES[:1]:
+            found.append(regression(features[:, :end], levels, variance, start))
+            start = found[-1].parameters
+    scores = np.array([-each.log_evidence / rows for each in found])
+    return DiscreteFit(float(averaged(scores, rows)), found[int(scores.argmin())].row_log_likelihoods)
+
+
+def regression(
+    features: Float[np.ndarray, "row feature"],
+    levels: Levels,
+    variance: float,
+    start: Float[np.ndarray, " fewer"] | None = None,
+) -> Regression:
+    """Newton's method from `start`, the parameters of a regression on some of the features, and Laplace's formula."""
+    rows, width = features.shape
+    shifts, directions = levels.shifts.shape[1], levels.directions.shape[1]
+    both = np.concatenate([levels.shifts, levels.directions], axis=1)
+    precision = np.repeat([1 / INTERCEPT_VARIANCE, 1 / variance], [shifts, width * directions])
+    theta = np.zeros(len(precision))
+    if start is not None:
+        theta[: len(start)] = start
+    indicators, every = levels.indicators(), np.arange(rows)
+
+    def log_probabilities(theta: np.ndarray) -> np.ndarray:
+        effects = features @ theta[shifts:].reshape(width, directions)
+        found = levels.shifts @ theta[:shifts] + effects @ levels.directions.T
+        found -= found.max(axis=1, keepdims=True)
+        return found - np.log(np.exp(found).sum(axis=1, keepdims=True))
+
+    def objective(theta: np.ndarray, logs: np.ndarray) -> float:
+        return float(logs[every, levels.codes].sum() - precision @ theta**2 / 2)
+
+    def derivatives(theta: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
+        """The gradient of the log-posterior, and the factor of minus its second derivatives."""
+        probabilities = np.exp(logs)
+        slopes = (indicators - probabilities) @ both
+        gradient = np.concatenate([slopes[:, :shifts].sum(axis=0), (features.T @ slopes[:, shifts:]).ravel()])
+        curvature = _curvature(features, probabilities, both, shifts) + np.diag(precision)
+        return gradient - precision * theta, cho_factor(curvature, check_finite=False)
+
+    logs = log_probabilities(theta)
+    value = objective(theta, logs)
+    gradient, factor = derivatives(theta, logs)
+    for _ in range(_ITERATIONS):
+        step = cho_solve(factor, gradient, check_finite=False)
+        if gradient @ step < _DECREMENT:
+            break
+        size = 1.0
+        while True:  # the log-posterior is concave: some part of the step raises it, but for rounding
+            logs = log_probabilities(theta + size * step)
+            higher = objective(theta + size * step, logs)
+            if higher >= value or size < _DECREMENT:
+                break
+            size /= 2
+        theta, value = theta + size * step, higher
+        gradient, factor = derivatives(theta, logs)
+    volume = np.log(precision).sum() / 2 - np.log(factor[0].diagonal()).sum()
+    return Regression(value + float(volume), theta, logs[every, levels.codes])
+
+
+def _curvature(
+    features: Float[np.ndarray, "row feature"],
+    probabilities: Float[np.ndarray, "row level"],
+    both: Float[np.ndarray, "level column"],
+    shifts: int,
+) -> Float[np.ndarray, "parameter parameter"]:
+    """Minus the second derivatives of the log-likelihood."""
+    width, directions = features.shape[1], both.shape[1] - shifts
+    rows, columns = len(features), both.shape[1]
+    means = probabilities @ both
+    products = (both[:, :, None] * both[:, None, :]).reshape(-1, columns**2)
+    # of each row, the covariance of the columns of K and D under its probabilities
+    spread = (probabilities @ products).reshape(rows, columns, columns) - means[:, :, None] * means[:, None, :]
+    found = np.empty((shifts + width * directions,) * 2)
+    found[:shifts, :shifts] = spread[:, :shifts, :shifts].sum(axis=0)
+    for shift in range(shifts):
+        found[shift, shifts:] = (features.T @ spread[:, shift, shifts:]).ravel()
+    found[shifts:, :shifts] = found[:shifts, shifts:].T
+    for one in range(directions):
+        for other in range(one, directions):
+            block = features.T @ (features * spread[:, shifts + one, shifts + other, None])
+            found[shifts + one :: directions, shifts + other :: directions] = block
+            found[shifts + other :: directions, shifts + one :: directions] = block
+    return found
+
+
+@cache
+def joint_columns(widths: tuple[tuple[int, ...], ...], limit: int) -> list[Int[np.ndarray, "function parent"]]:
+    """Which functions of each parent are multiplied to functions of all, total degree by total degree.
+
+    `widths[p][k]` of parent p's functions have the degree k. Whole layers only, at most `limit` functions, but the
+    first layer in any case: no parent, and no level, is preferred to another.
+    """
+    starts = [list(accumulate(width, initial=0)) for width in widths]
+    found: list[np.ndarray] = []
+    size = 0
+    for degree in range(sum(len(width) - 1 for width in widths) + 1):
+        layer: list[tuple[int, ...]] = []
+        for each in combinations_with_replacement(range(len(widths)), degree):
+            degrees = [each.count(parent) for parent in range(len(widths))]
+            if any(k >= len(width) for k, width in zip(degrees, widths, strict=True)):
+                continue
+            layer += product(*(range(start[k], start[k + 1]) for k, start in zip(degrees, starts, strict=True)))
+            if found and size + len(layer) > limit:
+                return found
+        if layer:
+            found.append(np.array(layer))
+            size += len(layer)
+    return found

@@ -1,0 +1,91 @@
+"use strict";
+(() => {
+  const space = "http://www.w3.org/2000/svg";
+  const find = (selector) => document.querySelector(selector);
+  const make = (name, text) => {
+    const element = document.createElement(name);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+  const draw = (name, attributes) => {
+    const element = document.createElementNS(space, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const clock = (seconds) => {
+    const whole = Math.round(seconds);
+    const two = (number) => String(number).padStart(2, "0");
+    const hours = Math.floor(whole / 3600);
+    const minutes = Math.floor(whole / 60) % 60;
+    return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+  };
+  const number = (text) => Number(String(text).replaceAll(",", ""));
+
+  const fact = (name, value) => {
+    const box = make("div");
+    box.append(make("dt", name), make("dd", value));
+    return box;
+  };
+  const showFigures = (statuses) => {
+    const last = new Map(statuses.map((status) => [status.site, status]));
+    const facts = [];
+    for (const [site, status] of last) {
+      const prefix = site === null ? "" : `${site}: `;
+      for (const [name, value] of Object.entries(status.figures)) facts.push(fact(prefix + name, value));
+      facts.push(fact(`${prefix}time`, clock(status.seconds)));
+      if (status.seconds_left !== null) facts.push(fact(`${prefix}left, about`, clock(status.seconds_left)));
+    }
+    find("#figures").replaceChildren(...facts);
+  };
+
+  const curve = (name, lines) => {
+    const values = lines.flat().map((point) => point.y);
+    const logarithmic = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 300;
+    const up = (value) => (logarithmic ? Math.log10(value) : value);
+    const low = up(Math.min(...values));
+    const span = up(Math.max(...values)) - low || 1;
+    const last = Math.max(...lines.flat().map((point) => point.x)) || 1;
+    const svg = draw("svg", { viewBox: "0 0 380 150", class: "chart", role: "img" });
+    svg.setAttribute("aria-label", `${name} over time`);
+    svg.append(draw("line", { x1: 8, x2: 372, y1: 138, y2: 138, class: "grid" }));
+    for (const line of lines) {
+      const path = line.map(({ x, y }) => `${(8 + (364 * x) / last).toFixed(1)} ${(134 - (124 * (up(y) - low)) / span).toFixed(1)}`);
+      svg.append(draw("path", { d: `M${path.join("L")}`, class: lines.length > 1 ? "line of-site" : "line" }));
+    }
+    const figure = make("figure");
+    figure.append(make("figcaption", logarithmic ? `${name} (logarithmic)` : name), svg);
+    return figure;
+  };
+  const showCurves = (statuses) => {
+    const names = [...new Set(statuses.flatMap((status) => Object.keys(status.figures)))];
+    const sites = [...new Set(statuses.map((status) => status.site))];
+    const figures = [];
+    for (const name of names) {
+      const lines = sites.map((site) => statuses
+        .filter((status) => status.site === site && name in status.figures)
+        .map((status) => ({ x: status.seconds, y: number(status.figures[name]) }))
+        .filter(({ y }) => Number.isFinite(y))).filter((line) => line.length > 1);
+      const values = lines.flat().map((point) => point.y);
+      if (lines.length && Math.min(...values) < Math.max(...values)) figures.push(curve(name, lines));
+    }
+    find("#curves").replaceChildren(...figures);
+  };
+
+  const look = async () => {
+    let told;
+    try {
+      const answer = await fetch("state.json", { cache: "no-store" });
+      told = await answer.json();
+    } catch {
+      find("#state").textContent = "feddag watch has ended. What stands here is the last that it has told.";
+      return;
+    }
+    if (told.state === "finished") { location.reload(); return; }
+    if (told.statuses.length) { showFigures(told.statuses); showCurves(told.statuses); }
+    find("#state").textContent = told.state === "stopped"
+      ? `The run has stopped before its end. Go on with: ${told.resume}`
+      : told.statuses.length ? "The run is under way." : "Waiting for the first round.";
+    setTimeout(look, 1000);
+  };
+  look();
+})();

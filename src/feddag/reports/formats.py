@@ -1,0 +1,92 @@
+"""Numbers, times, sizes and headings as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_HEADINGS = {
+    "absent": "evidence lost without it",
+    "absent_error": "± standard error",
+    "reversed": "evidence lost if reversed",
+    "reversed_error": "± its standard error",
+    "directed": "direction is sure",
+    "low": "at least",
+    "high": "at most",
+    "frequency": "how often",
+    "learned": "in the graph",
+    "direction_frequency": "of these, in this direction",
+    "direction_low": "of these, at least",
+    "direction_high": "of these, at most",
+    "driving_site": "hangs on site",
+    "without_it": "which without it",
+    "r2": "R²",
+    "own_gain": "gain by a mechanism of its own",
+    "mean_own_gain": "mean gain over the sites",
+    "error": "± standard error",
+    "r2_sortability": "R²-sortability",
+    "varsortability": "variance-sortability",
+}
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def shown(value: Any) -> str:
+    """A cell as people read it."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | float | np.integer | np.floating):
+        return _shown_number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{heading(str(name))} {shown(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return str(value)
+
+
+def _shown_number(value: float | np.number) -> str:
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    value = float(value)
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size >= 1000 and size < 1e7:
+        text = f"{value:,.0f}"
+    elif size and (size < 1e-3 or size >= 1e7):
+        mantissa, exponent = f"{value:.1e}".split("e")
+        power = f"10{str(int(exponent)).translate(_RAISED)}"
+        text = power if mantissa == "1.0" else f"{mantissa}·{power}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "−")
+
+
+def heading(name: str) -> str:
+    """A column's name in words."""
+    return _HEADINGS.get(name, name.replace("_", " "))
+
+
+def duration(seconds: float) -> str:
+    """Such as 12 s, 3 min 20 s or 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def size(count: float) -> str:
+    """Such as 812 bytes or 1.4 MB."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:,.3g} GB"

@@ -1,0 +1,164 @@
+"""Plots of a fitted learner by matplotlib, for notebooks and papers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.reports.curves import MOST_LINES, Chart, charts
+from feddag.reports.layout import NODE_HEIGHT, Layout, label, layered
+from feddag.reports.scales import line_width, strength
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from feddag.learners.base import Learner
+
+_POINTS_PER_PLACE = 0.72
+"""The layout's plane in points: 72 make an inch."""
+_EDGE, _NODE, _LINE = "#5a6a82", "#ffffff", "#1f6fbf"
+
+
+def plot(learner: Learner, ax: Axes | None = None) -> Axes:
+    """The graph in layers, causes above their effects; the wider an edge, the higher its score."""
+    patches, path = _matplotlib("patches"), _matplotlib("path")
+    layout = layered(learner.graph_)
+    ax = ax or _axes(layout.width * _POINTS_PER_PLACE / 72, layout.height * _POINTS_PER_PLACE / 72)
+    ax.set(xlim=(0, layout.width), ylim=(layout.height, 0), aspect="equal")
+    ax.set_axis_off()
+    strengths = dict(zip(layout.routes, strength([_score(learner, *edge) for edge in layout.routes]), strict=True))
+    for (i, j), points in layout.routes.items():
+        undirected = bool(learner.adjacency_[j, i])
+        width = _POINTS_PER_PLACE * line_width(strengths[i, j])
+        codes = [path.Path.MOVETO] + [path.Path.CURVE4] * (3 * (len(points) - 1))
+        ax.add_patch(
+            patches.FancyArrowPatch(
+                path=path.Path(_bent(points), codes),
+                arrowstyle="-" if undirected else f"-|>,head_length={3 + width},head_width={1.2 + width / 2}",
+                linestyle=(0, (4, 3)) if undirected else "solid",
+                linewidth=width,
+                color=_EDGE,
+                shrinkA=0,
+                shrinkB=0,
+                mutation_scale=1,
+                gid=f"edge {learner.graph_.names[i]} {learner.graph_.names[j]}",
+            )
+        )
+    _draw_nodes(learner, layout, ax, patches)
+    return ax
+
+
+def plot_history(learner: Learner, ax: Any = None) -> Any:
+    """Each figure of the history against the rounds, on axes of its own.
+
+    Args:
+        learner: Fitted.
+        ax: As many axes as there are figures, or one for the first; new ones unless given.
+
+    Returns:
+        The axes: one, or an array where there are several.
+    """
+    from feddag.runs import history_frame  # noqa: PLC0415 - runs need learners, which have plots
+
+    drawn = charts(history_frame(learner))
+    if not drawn:
+        raise FeddagError(f"{type(learner).__name__} took down no figures that change from round to round.")
+    if ax is None:
+        columns = min(3, len(drawn))
+        rows = math.ceil(len(drawn) / columns)
+        grid = _matplotlib("pyplot").subplots(rows, columns, figsize=(4.4 * columns, 2.9 * rows), layout="constrained")[
+            1
+        ]
+        every = np.atleast_1d(grid).ravel()
+        for unused in every[len(drawn) :]:
+            unused.set_axis_off()
+        axes = every[: len(drawn)]
+    else:
+        axes = np.atleast_1d(ax).ravel()
+        if len(axes) not in (1, len(drawn)):
+            raise FeddagError(f"ax must be one axes or {len(drawn)}, one for each figure. Got {len(axes)} instead.")
+    for chart, each in zip(drawn, axes, strict=False):
+        _draw_chart(chart, each)
+    return axes[0] if len(axes) == 1 else axes
+
+
+def plot_adjacency(learner: Learner, ax: Axes | None = None) -> Axes:
+    """The scores of all edges as a heat map: causes in rows, effects in columns, in the order of the drawing."""
+    layout, names = layered(learner.graph_), learner.graph_.names
+    order = np.lexsort((layout.centres[:, 0], layout.centres[:, 1]))
+    shown = np.full((len(names), len(names)), np.nan)
+    for i, j in np.argwhere(learner.adjacency_):
+        shown[i, j] = _score(learner, int(i), int(j))
+    side = 1.6 + 0.26 * len(names)
+    ax = ax or _axes(side + 0.6, side)
+    image = ax.imshow(shown[np.ix_(order, order)], cmap="Blues", vmin=0)
+    labels = [label(names[k]) for k in order]
+    ax.set_xticks(range(len(names)), labels, rotation=90, parse_math=False)
+    ax.set_yticks(range(len(names)), labels, parse_math=False)
+    ax.set(xlabel="effect", ylabel="cause")
+    ax.figure.colorbar(image, ax=ax, label="edge score", shrink=0.8)
+    return ax
+
+
+def _draw_nodes(learner: Learner, layout: Layout, ax: Axes, patches: Any) -> None:
+    for name, (x, y), width in zip(learner.graph_.names, layout.centres, layout.widths, strict=True):
+        ax.add_patch(
+            patches.FancyBboxPatch(
+                (x - width / 2 + 8, y - NODE_HEIGHT / 2 + 8),
+                width - 16,
+                NODE_HEIGHT - 16,
+                boxstyle="round,pad=8,rounding_size=8",
+                facecolor=_NODE,
+                edgecolor=_EDGE,
+                linewidth=0.9,
+                mutation_aspect=1,
+                zorder=3,
+            )
+        )
+        # a dollar is a dollar here, not the beginning of a formula
+        ax.text(x, y, label(name), ha="center", va="center", fontsize=9, zorder=4, parse_math=False)
+
+
+def _draw_chart(chart: Chart, ax: Axes) -> None:
+    ax.set_title(chart.title, fontsize=10, parse_math=False)
+    ax.set_xlabel(chart.axis)
+    if chart.logarithmic:
+        ax.set_yscale("log")
+    if 1 < len(chart.lines) <= MOST_LINES:
+        ax.plot(chart.rounds, chart.values.T, color=_LINE, alpha=0.35, linewidth=0.8)
+    elif len(chart.lines) > MOST_LINES:
+        low, high = np.nanmin(chart.values, axis=0), np.nanmax(chart.values, axis=0)
+        ax.fill_between(chart.rounds, low, high, color=_LINE, alpha=0.16, linewidth=0)
+    ax.plot(chart.rounds, chart.mean, color=_LINE)
+
+
+def _score(learner: Learner, i: int, j: int) -> float:
+    forth, back = float(learner.edge_scores_[i, j]), float(learner.edge_scores_[j, i])
+    return max(forth, back) if learner.adjacency_[j, i] or forth <= 0 else forth
+
+
+def _bent(points: np.ndarray) -> list[tuple[float, float]]:
+    """Curves that pass every point vertically, as in the report."""
+    (x, y), *rest = points.tolist()
+    path = [(x, y)]
+    for next_x, next_y in rest:
+        middle = (y + next_y) / 2
+        path += [(x, middle), (next_x, middle), (next_x, next_y)]
+        x, y = next_x, next_y
+    return path
+
+
+def _axes(width: float, height: float) -> Axes:
+    return _matplotlib("pyplot").subplots(figsize=(max(width, 2.5), max(height, 2.0)), layout="constrained")[1]
+
+
+def _matplotlib(module: str) -> Any:
+    from importlib import import_module  # noqa: PLC0415
+
+    try:
+        return import_module(f"matplotlib.{module}")
+    except ImportError:
+        raise FeddagError("Plots need matplotlib. Install it with: pip install 'feddag[report]'") from None

@@ -1,0 +1,119 @@
+"""The page of a run that is under way, for a browser on this machine; when the run has finished, its report."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+
+from feddag.errors import FeddagError
+from feddag.following import Followed
+from feddag.learners.status import Status
+from feddag.reports.contents import Contents
+from feddag.reports.markup import joined, tag
+from feddag.reports.page import document, report_page
+from feddag.runs import resume_command
+
+LOOPBACK = "127.0.0.1"
+_MOST_STATUSES = 300
+"""Of each site, up to twice as many."""
+_OWN_NAMES = (LOOPBACK, "localhost")
+
+
+class LivePage:
+    """What is served of one run."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = folder
+        self._followed = Followed(folder)
+        self._lock = Lock()
+        self._report: str | None = None
+
+    def state(self) -> dict[str, Any]:
+        with self._lock:
+            self._followed.look()
+            state: dict[str, Any] = {"state": self._followed.state}
+            if state["state"] == "stopped":
+                state["resume"] = resume_command(self._folder)
+            return state | {"statuses": [asdict(status) for status in _thinned(self._followed.statuses)]}
+
+    def page(self) -> str:
+        with self._lock:
+            self._followed.look()
+            if self._followed.state != "finished":
+                return _waiting_page(os.fspath(self._folder))
+            if self._report is None:
+                self._report = report_page(Contents.of_run(self._folder))
+            return self._report
+
+
+def _thinned(statuses: list[Status]) -> list[Status]:
+    """Enough for curves; the last of each site is always among them."""
+    by_site: dict[str | None, list[Status]] = {}
+    for status in statuses:
+        by_site.setdefault(status.site, []).append(status)
+    return [status for its in by_site.values() for status in its[-1 :: -max(1, len(its) // _MOST_STATUSES)][::-1]]
+
+
+def live_server(folder: str | os.PathLike[str], port: int = 0) -> ThreadingHTTPServer:
+    """A server, not yet running, that only this machine can reach. Port 0 is any that is free."""
+    handler = partial(_Handler, LivePage(folder))
+    try:
+        return ThreadingHTTPServer((LOOPBACK, port), handler)
+    except (OSError, OverflowError) as error:
+        raise FeddagError(f"Port {port} cannot be used ({error}). Choose another, or 0 for any that is free.") from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version = "feddag"
+    sys_version = ""
+
+    def __init__(self, live: LivePage, *arguments: Any) -> None:
+        self._live = live
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        # a page from elsewhere must not read this one by a name of its own that leads here
+        if self.headers.get("Host", "").rpartition(":")[0] not in _OWN_NAMES:
+            self._send(403, "text/plain", "Ask for this page by the address that feddag watch has printed.\n")
+        elif self.path == "/":
+            self._send(200, "text/html", self._live.page())
+        elif self.path == "/state.json":
+            self._send(200, "application/json", json.dumps(self._live.state(), ensure_ascii=False))
+        else:
+            self._send(404, "text/plain", "There is nothing here.\n")
+
+    def _send(self, code: int, kind: str, text: str) -> None:
+        content = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
+        """Nobody reads a log of one's own page."""
+
+
+def _waiting_page(folder: str) -> str:
+    name = f"Learning: {folder}"
+    body = [
+        tag(
+            "header",
+            tag("div", tag("span", "feddag watch"), class_="over"),
+            tag("h1", name),
+            tag("p", "Waiting for the first round.", id="state", class_="lead", role="status"),
+        ),
+        tag(
+            "main",
+            tag("section", tag("h2", "Where it stands"), tag("dl", id="figures", class_="facts"), id="now"),
+            tag("section", tag("h2", "So far"), tag("div", id="curves", class_="charts")),
+        ),
+    ]
+    return document(name, joined(*body), "live.js", connects=True)

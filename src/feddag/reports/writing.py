@@ -1,0 +1,54 @@
+"""The file of a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, get_args
+
+from feddag.errors import FeddagError
+from feddag.files import atomic_write
+from feddag.reports.contents import Contents
+from feddag.reports.markdown import report_markdown
+from feddag.reports.page import report_page
+from feddag.reports.pdf import report_pdf
+
+ReportFormat = Literal["html", "md", "pdf"]
+
+
+def write_report(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    format: ReportFormat | None = None,  # noqa: A002
+) -> Path:
+    """Write the report of a finished run, and tell where.
+
+    Args:
+        run: The run's folder.
+        out: The file; report.html (.md, .pdf) in the run's folder unless given.
+        format: By the ending of `out` unless given, else HTML.
+    """
+    format = format or _format_of(out)  # noqa: A001
+    path = Path(run) / f"report.{format}" if out is None else Path(out)
+    if path.is_dir():
+        raise FeddagError(f"{path} is a folder. Name a file for the report.")
+    contents = Contents.of_run(run)
+    if format == "pdf":
+        content = report_pdf(report_page(contents))
+    else:
+        content = (report_page(contents) if format == "html" else report_markdown(contents)).encode()
+    with atomic_write(path, "wb") as stream:
+        stream.write(content)
+    return path
+
+
+def _format_of(out: str | os.PathLike[str] | None) -> ReportFormat:
+    if out is None:
+        return "html"
+    ending = Path(out).suffix.removeprefix(".").lower()
+    if ending == "htm":
+        return "html"
+    for known in get_args(ReportFormat):
+        if ending == known:
+            return known
+    raise FeddagError(f"{out}: no format is known by this ending. Choose one with --format html, md or pdf.")

@@ -1,0 +1,233 @@
+"""Hyper-parameters chosen without the true graph, after appendix B.5 of the paper.
+
+Every site lays some rows aside. Each combination of a grid learns a graph from the other rows; its edges are then
+fixed, and each site fits its own mechanisms anew, without the acyclicity constraint, which spoils them late in a fit.
+The rows laid aside tell how well these predict, and the combination with the best mean over all sites' rows is
+chosen.
+
+The paper fits its own networks anew. Here a mechanism is a Gaussian-process regression (`learners.search.evidence`),
+which has nothing to tune, so that all methods are judged alike; and a row's score is its negative log-likelihood,
+variable by variable, so that units do not matter. Only the mean score leaves a site.
+
+A graph with superfluous edges predicts nearly as well as the right one, so the choice guards against lost edges more
+than against false ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int8
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.federation import Answer, Federation, InProcess, Task, unknown_task
+from feddag.federation.protocol import Arrays
+from feddag.graphs import CausalGraph, dag_extension
+from feddag.learners.base import PROPORTION, SEED
+from feddag.learners.registry import Regime, find_method, make_learner
+from feddag.learners.search.evidence import RIDGES, Features, layers
+from feddag.learners.status import Status
+from feddag.silos import Silo, as_silos
+from feddag.silos.checks import MINIMUM_ROWS
+
+PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
+"""The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
+SCORE = "selection.score"
+_FLOOR = 1e-6
+"""A variable that its parents determine to this share of its variance counts as determined."""
+
+Grid = Mapping[str, Sequence[Any]]
+Progress = Callable[[int, int, Status], None]
+"""Called with the combination's position, their number, and where its fit stands."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A combination of parameters, the graph it leads to, and how well that predicts."""
+
+    parameters: dict[str, Any]
+    score: float
+    """Negative log-likelihood of a row laid aside, on average: lower is better."""
+    graph: CausalGraph
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    candidates: tuple[Candidate, ...]
+    best: Candidate
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per combination, the best first."""
+        ranked = sorted(self.candidates, key=_rank)
+        return pd.DataFrame(
+            [
+                {
+                    **each.parameters,
+                    "score": each.score,
+                    "edges": len(each.graph.edges) + len(each.graph.undirected_edges),
+                    "seconds": each.seconds,
+                    "chosen": each is self.best,
+                }
+                for each in ranked
+            ]
+        )
+
+
+def select(
+    silos: Any,
+    method: str = "feddag",
+    grid: Grid | None = None,
+    *,
+    regime: Regime | None = None,
+    validation_share: float = 0.2,
+    seed: int = 0,
+    progress: Progress = lambda position, total, status: None,
+    **fixed: Any,
+) -> Selection:
+    """Choose a method's parameters by how well its graphs predict rows laid aside.
+
+    Args:
+        silos: As of `Learner.fit`.
+        method: Its name; see `feddag.methods`.
+        grid: Values to try, by parameter; every combination is tried. `PUBLISHED_GRID` unless given, for FedDAG.
+        regime: As of `make_learner`.
+        validation_share: Of each site's rows, how many are laid aside; drawn at random.
+        seed: Of that draw, and of the learner where it has one.
+        progress: Called after every round of every fit. What it raises ends the selection.
+        fixed: Further parameters of the method, the same for all combinations.
+    """
+    must_be.check({"validation_share": validation_share, "seed": seed}, {"validation_share": PROPORTION, "seed": SEED})
+    if grid is None and method != "feddag":
+        raise FeddagError(
+            f"There is no published grid for {method!r}. Say what to try, such as grid={{'l1': [0.01, 0.1]}}."
+        )
+    combinations = _combinations(PUBLISHED_GRID if grid is None else grid)
+    if "seed" in find_method(method).parameters():
+        fixed = {"seed": seed, **fixed}
+    learners = [make_learner(method, regime, **{**fixed, **each}) for each in combinations]
+    for learner in learners:
+        learner.check(silos)
+    sites = [Validation.of(silo, validation_share, seed, k) for k, silo in enumerate(as_silos(silos))]
+    training = [site.training_silo for site in sites]
+    columns = training[0].columns
+    candidates = []
+    with InProcess(sites, min(joblib.cpu_count(), len(sites))) as federation:
+        for k, (given, learner) in enumerate(zip(combinations, learners, strict=True), start=1):
+            learner.fit(training, progress=lambda status, k=k: progress(k, len(learners), status))
+            score = mean_score(federation, learner.graph_, columns, round_=k)
+            candidates.append(Candidate(given, score, learner.graph_, learner.seconds_))
+            told = ", ".join(f"{name}={value}" for name, value in given.items())
+            figures = {"parameters": told, "score": f"{score:.4f}"}
+            progress(k, len(learners), Status(None, figures, learner.seconds_))
+    return Selection(tuple(candidates), min(candidates, key=_rank))
+
+
+def mean_score(federation: Federation, graph: CausalGraph, columns: Sequence[str], *, round_: int = 1) -> float:
+    """Of a graph, over the validation rows of all sites; an open direction is taken as one of those possible."""
+    adjacency = dag_extension(graph.reordered(columns).adjacency)
+    everyone = tuple(range(len(federation.sites)))
+    mean = federation.aggregate(Task(SCORE, round_, {}, {"adjacency": adjacency}, everyone, complete=True))
+    return float(mean["score"])
+
+
+def _combinations(grid: Grid) -> list[dict[str, Any]]:
+    for name, values in grid.items():
+        if not len(values):
+            raise FeddagError(f"The grid has no value for {name!r}. Give at least one.")
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def _rank(candidate: Candidate) -> tuple[float, int]:
+    """Of graphs that predict alike, the one with fewer edges."""
+    return round(candidate.score, 9), int(candidate.graph.adjacency.sum())
+
+
+@dataclass
+class Validation:
+    """A site's side: it fits mechanisms to some rows, and tries them on the others."""
+
+    name: str
+    columns: tuple[str, ...]
+    training: Float[np.ndarray, "row node"]
+    validation: Float[np.ndarray, "other node"]
+
+    @classmethod
+    def of(cls, silo: Silo, share: float, seed: int, position: int) -> Validation:
+        aside = max(1, round(share * silo.rows))
+        if silo.rows - aside < MINIMUM_ROWS:
+            raise FeddagError(
+                f"Site {silo.name!r}: {silo.rows} rows less {aside} to validate on are too few to learn from. "
+                f"Keep at least {MINIMUM_ROWS}: choose a smaller validation share, or leave the site out."
+            )
+        order = np.random.default_rng([seed, position]).permutation(silo.rows)
+        rest, chosen = np.sort(order[aside:]), np.sort(order[:aside])
+        return cls(silo.name, silo.columns, silo.values[rest], silo.values[chosen])
+
+    @property
+    def training_silo(self) -> Silo:
+        return Silo(self.name, self.columns, self.training)
+
+    def answer(self, task: Task) -> Answer:
+        if task.name != SCORE:
+            raise unknown_task(self.name, task, (SCORE,))
+        score = self.score(task.arrays["adjacency"].astype(np.int8))
+        return Answer(float(len(self.validation)), {"score": np.array(score)})
+
+    def score(self, adjacency: Int8[np.ndarray, "node node"]) -> float:
+        """Negative log-likelihood of a validation row, on average: the sum over the variables given their parents."""
+        mean, deviation = self.training.mean(axis=0), self.training.std(axis=0)
+        deviation = np.where(deviation > 0, deviation, 1.0)  # constant in these rows alone
+        training, validation = (self.training - mean) / deviation, (self.validation - mean) / deviation
+        features = Features(training), Features(validation)
+        return sum(
+            _unexplained(*features, node, tuple(np.flatnonzero(adjacency[:, node]).tolist()))
+            for node in range(len(adjacency))
+        )
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        pass
+
+
+def _unexplained(training: Features, validation: Features, node: int, parents: tuple[int, ...]) -> float:
+    """Negative log-likelihood of one variable's validation values, on average."""
+    y, unseen = training.values[:, node], validation.values[:, node]
+    predicted, variance = np.zeros_like(unseen), max(float(np.mean(y**2)), _FLOOR)
+    if parents:
+        rows = len(y)
+        known, new = training.joint(parents, rows), validation.joint(parents, rows)
+        centre = known.mean(axis=0)
+        ends = layers(len(parents), rows)
+        # linear, additive, or any function of all parents
+        fits = [_regression((known - centre)[:, :end], y) for end in dict.fromkeys((ends[0], ends[1], ends[-1]))]
+        _, weights, variance = max(fits, key=lambda fit: fit[0])
+        predicted = (new - centre)[:, : len(weights)] @ weights
+    squares = float(np.mean((unseen - predicted) ** 2))
+    return 0.5 * (math.log(2 * math.pi * variance) + squares / variance)
+
+
+def _regression(
+    known: Float[np.ndarray, "row feature"], y: Float[np.ndarray, " row"]
+) -> tuple[float, Float[np.ndarray, " feature"], float]:
+    """The log-evidence, weights and noise variance of y ~ N(0, σ²(I + ΦΦᵀ/λ)), at its best σ² and λ."""
+    rows = len(y)
+    values, vectors = np.linalg.eigh(known.T @ known)
+    values = np.maximum(values, 0)
+    turned = vectors.T @ (known.T @ y)
+    found = []
+    for ridge in RIDGES:
+        unexplained = max(float(y @ y - np.sum(turned**2 / (values + ridge))), _FLOOR * rows)
+        evidence = -0.5 * (rows * math.log(unexplained / rows) + float(np.sum(np.log1p(values / ridge))))
+        found.append((evidence, vectors @ (turned / (values + ridge)), unexplained / rows))
+    return max(found, key=lambda each: each[0])

@@ -1,0 +1,281 @@
+"""Whether the graph would be the same with other rows, or without one of the sites.
+
+Each site draws its rows again, with replacement, and the graph is learned again, many times; and once without each
+site. Replicates are independent, so they run side by side, each is kept in a file as soon as it is there, and a later
+call goes on from these.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import joblib
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.stats import norm
+from sklearn.base import clone
+
+from feddag import parameters as must_be
+from feddag.errors import FeddagError
+from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
+from feddag.graphs import Adjacency, CausalGraph, ballot, support
+from feddag.learners.base import SEED, Learner
+from feddag.learners.regimes import InRegime
+from feddag.learners.status import Progress, Status
+from feddag.silos import Silo
+
+CONFIDENCE = 0.95
+_MOST_DRAWS = 100
+
+
+class Replicate(NamedTuple):
+    """Which data a graph was learned from: a draw of all sites' rows, or all sites but one."""
+
+    kind: str
+    """`"bootstrap"` or `"without"`."""
+    number: int
+    """Of the draw, or of the site left out; from 0."""
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.kind}-{self.number + 1:03}.npz"
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The graphs of all replicates, over the learned graph's variables."""
+
+    learned: CausalGraph
+    bootstraps: list[Adjacency]
+    without: dict[str, Adjacency]
+    """By the site that was left out; empty where there is one site only."""
+
+    def table(self) -> pd.DataFrame:
+        """A row for each edge."""
+        return pd.DataFrame(self.edges(), columns=list(EdgeStability._fields))
+
+    def edges(self) -> list[EdgeStability]:
+        """First the pairs that the learned graph joins, then those that some bootstrap does."""
+        ballots = [ballot(graph) for graph in self.bootstraps]
+        votes = np.sum([support(*each) for each in ballots], axis=0)
+        joined = votes + votes.T
+        return [self._edge(i, j, votes, joined) for i, j in self._pairs(votes, joined)]
+
+    def _pairs(
+        self, votes: Float[np.ndarray, "node node"], joined: Float[np.ndarray, "node node"]
+    ) -> Iterator[tuple[int, int]]:
+        graph = self.learned.adjacency
+        yield from ((i, j) for i, j in np.argwhere(graph).tolist() if not graph[j, i] or i < j)
+        others = [(i, j) for i, j in np.argwhere(np.triu(joined)).tolist() if not graph[i, j] and not graph[j, i]]
+        for i, j in sorted(others, key=lambda pair: -joined[pair]):
+            yield (i, j) if votes[i, j] >= votes[j, i] else (j, i)
+
+    def _edge(self, i: int, j: int, votes: np.ndarray, joined: np.ndarray) -> EdgeStability:
+        graph = self.learned.adjacency
+        count = len(self.bootstraps)
+        present, low, high = share(joined[i, j], count)
+        directed, direction_low, direction_high = share(votes[i, j], joined[i, j])
+        fates = {site: _fate(graph, without, i, j) for site, without in self.without.items()}
+        driving = {site: fate for site, fate in fates.items() if fate}
+        return EdgeStability(
+            self.learned.names[i],
+            self.learned.names[j],
+            _kind(graph, i, j),
+            present,
+            low,
+            high,
+            directed,
+            direction_low,
+            direction_high,
+            "; ".join(driving),
+            "; ".join(driving.values()),
+        )
+
+
+class EdgeStability(NamedTuple):
+    """How often a pair comes back. Bounds are those of Wilson's interval, with 95 % confidence."""
+
+    cause: str
+    effect: str
+    learned: str
+    """Whether the learned graph has the edge `"directed"`, `"undirected"` or `"not"` at all."""
+    frequency: float
+    """The share of bootstraps in which the pair is joined, in whichever direction."""
+    low: float
+    high: float
+    direction_frequency: float
+    """The share of these in which it is directed as stated; an undirected edge counts half."""
+    direction_low: float
+    direction_high: float
+    driving_site: str
+    """The sites without which the edge vanishes or is reversed, separated by semicolons."""
+    without_it: str
+    """Which of the two."""
+
+
+def _kind(graph: Adjacency, i: int, j: int) -> str:
+    return "not" if not graph[i, j] else "undirected" if graph[j, i] else "directed"
+
+
+def _fate(graph: Adjacency, without: Adjacency, i: int, j: int) -> str:
+    """Of a learned edge, in the graph without a site."""
+    if not graph[i, j]:
+        return ""
+    if not without[i, j] and not without[j, i]:
+        return "vanishes"
+    return "is reversed" if not graph[j, i] and not without[i, j] else ""
+
+
+def share(count: float, total: float) -> tuple[float, float, float]:
+    """A proportion, and the bounds of Wilson's interval; nothing known where there were no trials."""
+    if total == 0:
+        return np.nan, 0.0, 1.0
+    z = float(norm.ppf((1 + CONFIDENCE) / 2))
+    proportion, shrink = count / total, 1 + z**2 / total
+    middle = (proportion + z**2 / (2 * total)) / shrink
+    half = z / shrink * np.sqrt(proportion * (1 - proportion) / total + z**2 / (4 * total**2))
+    return proportion, max(0.0, middle - half), min(1.0, middle + half)
+
+
+def edge_stability(
+    learner: Learner,
+    silos: Any,
+    *,
+    bootstraps: int = 20,
+    jobs: int = 1,
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Stability:
+    """Learn again and again, as `learner` did, from rows drawn again at every site and without each site.
+
+    Args:
+        learner: Fitted; it stays as it is.
+        silos: The tables that it learned from.
+        bootstraps: How many times rows are drawn.
+        jobs: Processes that replicates are spread over. Their number changes nothing but the time.
+        seed: Of the draws. A replicate depends on it and on its own number, not on how many there are.
+        folder: Where finished replicates are kept. Those that are there already, of the same data, parameters and seed,
+            are not repeated.
+        progress: Called after every replicate. What it raises ends the work; the folder keeps what is done.
+    """
+    must_be.check(
+        {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
+        {"bootstraps": must_be.whole(1), "jobs": must_be.whole(1), "seed": SEED},
+    )
+    silos = learner.check(silos)
+    wanted = [Replicate("bootstrap", number) for number in range(bootstraps)]
+    if len(silos) > 1:
+        wanted += [Replicate("without", number) for number in range(len(silos))]
+    kept = _Kept(None if folder is None else Path(folder), learner._fingerprint(silos), seed)
+    found = kept.among(wanted)
+    missing = [each for each in wanted if each not in found]
+    started, before = time.monotonic(), len(found)
+    with warnings.catch_warnings(), closing(_learned(learner, silos, missing, jobs, seed)) as replicates:
+        # who stops the work knows that some of it is left
+        warnings.filterwarnings("ignore", message=".*still being processed by the workers")
+        for each, graph in replicates:
+            kept.add(each, graph)
+            found[each] = graph
+            if progress is not None:
+                spent, done = time.monotonic() - started, len(found) - before
+                left = spent / done * (len(missing) - done)
+                progress(Status(None, {"replicate": f"{len(found)}/{len(wanted)}"}, spent, left))
+    graph = learner.graph_.reordered(silos[0].columns)
+    return Stability(
+        graph,
+        [found[each] for each in wanted if each.kind == "bootstrap"],
+        {silos[each.number].name: found[each] for each in wanted if each.kind == "without"},
+    )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Finished replicates on disk."""
+
+    folder: Path | None
+    fingerprint: str
+    seed: int
+
+    def among(self, wanted: Sequence[Replicate]) -> dict[Replicate, Adjacency]:
+        found = {}
+        for each in wanted if self.folder is not None else ():
+            path = cast(Path, self.folder) / each.file_name
+            if path.exists():
+                document, arrays = load_checkpoint(path)
+                if document == self._document():
+                    found[each] = arrays["adjacency"]
+        return found
+
+    def add(self, replicate: Replicate, graph: Adjacency) -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_checkpoint(self.folder / replicate.file_name, self._document(), {"adjacency": graph})
+
+    def _document(self) -> dict[str, Any]:
+        return {"fingerprint": self.fingerprint, "seed": self.seed}
+
+
+def _learned(
+    learner: Learner, silos: Sequence[Silo], wanted: Sequence[Replicate], jobs: int, seed: int
+) -> Generator[tuple[Replicate, Adjacency], None, None]:
+    """As they are finished."""
+    if not wanted:
+        return
+    jobs = min(jobs, len(wanted))
+    blank = _one_thread(cast(Learner, clone(learner))) if jobs > 1 else cast(Learner, clone(learner))
+    tasks = (joblib.delayed(_replicated)(blank, silos, each, seed, in_a_child=jobs > 1) for each in wanted)
+    yield from cast(
+        Iterator[tuple[Replicate, Adjacency]], joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    )
+
+
+def _one_thread(learner: Learner) -> Learner:
+    """Processes that each use all cores would only be in each other's way."""
+    parameters = learner.get_params()
+    return learner.set_params(**{name: 1 for name in parameters if name.rpartition("__")[2] == "workers"})
+
+
+def _replicated(
+    learner: Learner, silos: Sequence[Silo], which: Replicate, seed: int, *, in_a_child: bool
+) -> tuple[Replicate, Adjacency]:
+    if in_a_child:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to decide about
+    if which.kind == "bootstrap":
+        tables = [drawn_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
+    else:
+        tables = [silo for position, silo in enumerate(silos) if position != which.number]
+        learner = _with_fewer_participants(learner, len(tables))
+    return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency
+
+
+def _with_fewer_participants(learner: Learner, sites: int) -> Learner:
+    """A number of sites that enter each average cannot exceed that of the sites."""
+    own = learner.learner if isinstance(learner, InRegime) else learner
+    participation = own.get_params().get("participation")
+    if must_be.is_whole(participation, sites + 1):
+        own.set_params(participation=sites)
+    return learner
+
+
+def drawn_again(silo: Silo, seed: Sequence[int]) -> Silo:
+    """As many rows as there are, drawn with replacement, such that no column becomes constant."""
+    draw, varies = np.random.default_rng(seed), np.zeros(len(silo.columns), dtype=bool)
+    for _ in range(_MOST_DRAWS):
+        values = silo.values[draw.integers(silo.rows, size=silo.rows)]
+        varies = (values != values[0]).any(axis=0)
+        if varies.all():
+            return replace(silo, values=values)
+    constant = silo.columns[int(varies.argmin())]
+    raise FeddagError(
+        f"Site {silo.name!r}: column {constant!r} hardly varies, and rows drawn again make it constant. Drop it."
+    )

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from feddag.experiments import Store, experiments
+
+QUICK = ("--nodes", 10, "--methods", "empty,random,var-sortnregress")
+
+
+def test_every_experiment_is_listed(feddag, tmp_path):
+    shown = feddag("experiment", "list", "--store", tmp_path / "none.sqlite").stdout
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == list(experiments())
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_run_show_and_report(feddag, tmp_path):
+    store = ("--store", tmp_path / "results.sqlite")
+    first = feddag("experiment", "run", "linear", *QUICK, "--seeds", "2021", *store)
+    assert first.exit_code == 0
+    assert "6 cells computed, 0 were there already." in first.stderr
+    again = feddag("experiment", "run", "linear", *QUICK, "--seeds", "2021-2022", *store)
+    assert "6 cells computed, 6 were there already." in again.stderr
+    shown = feddag("experiment", "show", "linear", "--nodes", 10, "--format", "csv", *store).stdout
+    rows = [row for row in csv.DictReader(io.StringIO(shown)) if row["row"] == "random"]
+    assert [(row["seeds"], row["metric"]) for row in rows] == [("2", "SHD"), ("2", "TPR")] * 2
+    assert "linear ER2, 10 nodes" in feddag("experiment", "show", "linear", *store).stdout
+    page = tmp_path / "results.md"
+    feddag("experiment", "report", "--out", page, *store)
+    assert "Linear models, homogeneous data (Table 1)" in page.read_text()
+
+
+def test_parameters_by_hand_are_marked(feddag, tmp_path):
+    store = ("--store", tmp_path / "results.sqlite")
+    chosen = ("--nodes", 10, "--methods", "random", "--seeds", 2021, "--set", "edges_per_node=2")
+    feddag("experiment", "run", "linear", *chosen, *store)
+    assert {result.chosen for result in Store(tmp_path / "results.sqlite").results()} == {"by hand"}
+    assert "random, edges_per_node=2 (by hand)" in feddag("experiment", "show", "linear", *store).stdout
+
+
+def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
+    store = ("--store", tmp_path / "results.sqlite", "--nodes", 10)
+    arguments = ("--method", "random", "--grid", "edges_per_node=0.5,3", "--seeds", "1-3")
+    tuned = feddag("experiment", "tune", "linear", *arguments, *store)
+    assert "Best: edges_per_node=0.5." in tuned.stdout
+    feddag("experiment", "run", "linear", "--tuned", "--seeds", "2021", *store)
+    results = [result for result in Store(tmp_path / "results.sqlite").results() if result.role == "reported"]
+    assert {(result.chosen, result.parameters["edges_per_node"]) for result in results} == {("tuned", 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("run", "lineer"), "Did you mean 'linear'"),
+        (("run", "linear", "--methods", "nobody"), "'nobody' is no row of linear"),
+        (("run", "linear", "--nodes", "ten"), "--nodes must be numbers"),
+        (("run", "linear", "--seeds", "x"), "seeds must be such as"),
+        (("run", "linear", "--set", "l1"), "is no parameter with its values"),
+        (("run", "linear", "--set", "l1=1", "--tuned"), "two ways to choose"),
+        (("run", "hippocampus", "--methods", "empty"), "--folder FOLDER"),
+        (("show", "linear"), "does not exist. Run an experiment first"),
+        (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--seeds", "2021"), "is for reporting"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(feddag, tmp_path, arguments, complaint):
+    result = feddag("experiment", *arguments, "--store", tmp_path / "results.sqlite")
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path):
+    store = tmp_path / "results.sqlite"
+    command = [sys.executable, "-c", "from feddag.cli import main; main()", "experiment", "run", "linear"]
+    options = ["--methods", "empty,notears-admm", "--nodes", "20", "--seeds", "1-9", "--store", store]
+    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    while not (store.exists() and Store(store).results()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == 130
+    assert "the same command goes on from there" in told
+    assert Store(store).results()

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+
+import networkx as nx
+import pandas as pd
+import pytest
+
+import feddag as package
+
+
+@pytest.fixture(scope="module")
+def finished(feddag, sites, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trust") / "run"
+    result = feddag("learn", *sites, "--out", folder, "--method", "notears")
+    assert result.exit_code == 0, result.stderr
+    return folder, result
+
+
+def test_learning_ends_with_a_verdict_and_writes_it(finished):
+    folder, result = finished
+    trust = json.loads((folder / "trust.json").read_text())
+
+    assert list(trust) == ["verdict", "warnings", "sortability", "held_out"]
+    assert trust["verdict"] in result.stdout
+    assert all(f"Warning: {warning}" in result.stdout for warning in trust["warnings"])
+    assert trust["held_out"][0] | {"score": 0} == {"graph": "learned", "score": 0, "difference": 0, "error": 0}
+
+
+def test_resuming_a_finished_run_tells_the_verdict_again_or_makes_up_for_it(feddag, finished):
+    folder, _ = finished
+    text = (folder / "trust.json").read_text()
+    assert json.loads(text)["verdict"] in feddag("learn", "--resume", folder).stdout
+    (folder / "trust.json").unlink()
+    assert json.loads(text)["verdict"] in feddag("learn", "--resume", folder).stdout
+    assert (folder / "trust.json").read_text() == text
+
+
+def test_a_finished_run_whose_tables_are_gone_is_shown_without_a_verdict(feddag, sites, tmp_path):
+    table = tmp_path / "here.csv"
+    table.write_bytes(sites[0].read_bytes())
+    feddag("learn", table, "--out", tmp_path / "run", "--method", "empty")
+    table.unlink()
+    assert "says nothing about the data" in feddag("learn", "--resume", tmp_path / "run").stdout
+    (tmp_path / "run" / "trust.json").unlink()
+    assert feddag("learn", "--resume", tmp_path / "run").exit_code == 0
+
+
+def test_units_that_differ_widely_are_told_before_learning(feddag, sites, tmp_path):
+    paths = []
+    for path in sites:
+        frame = pd.read_csv(path)
+        frame.iloc[:, 0] *= 1000
+        paths.append(tmp_path / path.name)
+        frame.to_csv(paths[-1], index=False)
+    told = feddag("learn", *paths, "--out", tmp_path / "told", "--method", "notears")
+    quiet = feddag("learn", *paths, "--out", tmp_path / "quiet", "--method", "notears", "--quiet")
+    assert told.stderr.startswith("Warning: The result will depend on the units of the columns")
+    assert quiet.stderr == ""
+
+
+def test_stability_writes_its_tables_and_goes_on_from_what_is_there(feddag, finished):
+    folder, _ = finished
+    first = feddag("stability", folder, "--bootstraps", 3, "--jobs", 1)
+    assert first.exit_code == 0, first.stderr
+    edges, mechanisms = pd.read_csv(folder / "stability.csv"), pd.read_csv(folder / "mechanisms.csv")
+    learned = package.load(folder).graph_
+
+    assert "replicate 1/6" in first.stderr
+    assert list(zip(*edges.loc[edges["learned"] == "directed", ["cause", "effect"]].to_numpy().T, strict=True)) == (
+        learned.edges
+    )
+    assert edges["frequency"].between(edges["low"], edges["high"]).all()
+    assert list(mechanisms.groupby("effect").size()) == [3, 3, 3]
+    assert all(f"{cause} → {effect}" in first.stdout for cause, effect in learned.edges)
+
+    more = feddag("stability", folder, "--bootstraps", 4, "--jobs", 1)
+    assert "replicate 7/7" in more.stderr
+    assert feddag("stability", folder, "--bootstraps", 4, "--jobs", 1).stderr == ""
+
+
+def test_effects_are_told_by_site_for_people_and_for_programs(feddag, finished):
+    folder, _ = finished
+    cause, effect = package.load(folder).graph_.edges[0]
+    text = feddag("effects", folder, "--cause", cause, "--effect", effect)
+    document = json.loads(feddag("effects", folder, "--cause", cause, "--effect", effect, "--format", "json").stdout)
+
+    assert text.exit_code == 0
+    assert [each["site"] for each in document["effects"]] == ["site-01", "site-02", "site-03", "all sites"]
+    assert all(f"{each['slope']:.3g} ± {each['error']:.2g}" in text.stdout for each in document["effects"])
+    assert document["reachable"] is True
+
+
+def test_the_graph_is_written_for_dowhy(feddag, finished, tmp_path):
+    folder, _ = finished
+    assert feddag("effects", folder, "--dowhy", tmp_path / "graph.gml").exit_code == 0
+    assert sorted(nx.read_gml(tmp_path / "graph.gml").edges) == sorted(package.load(folder).graph_.edges)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["effects", "{run}"], "Give --cause and --effect"),
+        (["effects", "{run}", "--cause", "x0"], "Give --cause and --effect"),
+        (["effects", "{run}", "--cause", "x0", "--effect", "z"], "no variable 'z'"),
+        (["effects", "{run}", "--dowhy", "{run}/graph.txt"], "End it in .gml"),
+        (["stability", "{run}", "--bootstraps", "0"], "bootstraps must be"),
+        (["stability", "nowhere"], "is not a run"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(feddag, finished, arguments, complaint):
+    result = feddag(*[each.format(run=finished[0]) for each in arguments])
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_interrupted_call_says_how_to_go_on(feddag, finished, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("feddag.cli.stability.edge_stability", interrupt)
+    result = feddag("stability", finished[0], "--bootstraps", 9)
+    assert result.exit_code == 130
+    assert f"Resume with: feddag stability {finished[0]} --bootstraps 9" in result.stderr

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+
+def test_the_choice_is_shown_and_written(feddag, sites, tmp_path):
+    table = tmp_path / "tuning.csv"
+    result = feddag("tune", *sites, "--method", "notears", "--grid", "l1=0.01,5", "--out", table)
+    assert result.exit_code == 0
+    frame = pd.read_csv(table)
+    assert frame["chosen"].tolist() == [True, False]
+    assert f"--l1 {frame['l1'][0]:g} " in result.stdout.replace("5.0", "5")
+    assert "← best" in result.stdout
+
+
+def test_parameters_for_all_combinations_are_passed_on(feddag, sites):
+    shared = ("--set", "model=linear", "--set", "it_inner=20", "--set", "it_fl=10", "--set", "rho_max=10")
+    result = feddag("tune", *sites, "--grid", "l1=0.01,0.1", *shared, "--quiet")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n0.") + result.stdout.count("\n 0.") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--method", "notears"), "no published grid"),
+        (("--grid", "l1"), "Write it such as l1=0.01,0.1"),
+        (("--grid", "l1=x"), "l1 must be a number"),
+        (("--set", "l1=1,2"), "'l1' has 2 values here"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(feddag, sites, arguments, complaint):
+    result = feddag("tune", *sites, *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from scipy.stats import wilcoxon
+
+from feddag.errors import FeddagError
+from feddag.experiments import Cell, find_experiment
+from feddag.experiments.comparison import compared, signed_rank
+from feddag.experiments.experiment import Row
+from feddag.experiments.formats import FORMATS, written
+from feddag.experiments.plots import plot
+from feddag.experiments.published import Figure
+from feddag.experiments.report import report
+from feddag.experiments.result import compute
+from feddag.experiments.settings import Simulated
+
+LINEAR = find_experiment("linear").restricted(nodes=[10])
+ER2 = Simulated("linear", "ER2", 10)
+SEEDS = range(2021, 2027)
+
+
+@pytest.fixture
+def filled(store, made):
+    """NOTEARS on pooled rows at 1 error more than linear AS-FedDAG, on six seeds, and two sanity rows."""
+    rows = {row.in_regime: row for row in LINEAR.rows}
+    for seed in SEEDS:
+        ours = seed % 2
+        for name, shd in {"linear AS-FedDAG, federated": ours, "NOTEARS, all": ours + 1}.items():
+            store.keep(made(rows[name].cell(ER2, seed), shd=float(shd), tpr=0.9))
+        store.keep(made(rows["empty, federated"].cell(ER2, seed), shd=19.0, tpr=0.0))
+    return store
+
+
+def _line(blocks, name):
+    return next(line for line in blocks[0].lines if line.row.in_regime == name)
+
+
+def test_ours_stands_beside_the_published(filled):
+    line = _line(compared(LINEAR, filled), "NOTEARS, all")
+    entry = line.entries["SHD"]
+    assert (entry.mean, entry.deviation, line.seeds) == (1.5, 0.5, 6)
+    assert (entry.published.mean, entry.published.deviation, entry.verdict) == (1.6, 1.6, "within")
+    assert _line(compared(LINEAR, filled), "PC, all").entries["SHD"].published.mean == 9.0
+
+
+@pytest.mark.parametrize(
+    ("mean", "lower_is_better", "verdict"),
+    [
+        (1.0, True, "within"),
+        (0.4, True, "better"),
+        (0.4, False, "worse"),
+        (2.0, True, "worse"),
+        (2.0, None, "different"),
+    ],
+)
+def test_a_mean_is_judged_by_the_published_deviation(mean, lower_is_better, verdict):
+    assert Figure(1.0, 0.5, 0.05).judged(mean, lower_is_better=lower_is_better) == verdict
+
+
+def test_a_published_deviation_of_zero_allows_for_its_rounding():
+    assert Figure(5.0, 0.0, 0.05).judged(5.04, lower_is_better=True) == "within"
+    assert Figure(5.0, 0.0, 0.05).judged(5.06, lower_is_better=True) == "worse"
+
+
+def test_a_difference_is_tested_over_the_shared_seeds(filled):
+    blocks = compared(LINEAR, filled)
+    assert blocks[0].reference == "linear AS-FedDAG"
+    assert _line(blocks, "NOTEARS, all").p_value == pytest.approx(wilcoxon([1.0] * 6).pvalue)
+    assert _line(blocks, "linear AS-FedDAG, federated").p_value is None
+    assert _line(blocks, "PC, all").p_value is None
+
+
+def test_few_seeds_make_no_test_and_no_difference_is_none():
+    few = dict.fromkeys(range(4), 1.0)
+    assert signed_rank(few, few) is None
+    many = dict.fromkeys(range(5), 1.0)
+    assert signed_rank(many, many) == 1.0
+
+
+def test_tuned_and_chosen_by_hand_are_told_apart(filled, made):
+    row = next(row for row in LINEAR.rows if row.in_regime == "NOTEARS, all")
+    cell = replace(row.cell(ER2, 2021), parameters={"l1": 0.5})
+    filled.keep(made(cell, "by hand", shd=0.0, tpr=1.0))
+    names = [line.name for line in compared(LINEAR, filled)[0].lines]
+    assert "notears, l1=0.5 (by hand)" in names
+    assert _line(compared(LINEAR, filled), "NOTEARS, all").seeds == 6
+
+
+def test_a_further_method_is_shown_once_it_has_results(filled, made):
+    assert "cam" not in {line.row.method for line in compared(LINEAR, filled)[0].lines}
+    filled.keep(made(Cell(ER2, "cam", "all", 2021), shd=4.0, tpr=0.5))
+    assert _line(compared(LINEAR, filled), "cam, all").entries["SHD"].mean == 4.0
+
+
+def test_a_row_whose_method_is_not_registered_is_left_empty(filled):
+    later = replace(LINEAR, rows=(*LINEAR.rows, Row("later", "later", "federated")))
+    assert _line(compared(later, filled), "later, federated").seeds == 0
+
+
+class _Cells(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_format_has_ours_and_the_published(filled, format_):
+    text = written(LINEAR, compared(LINEAR, filled), format_)
+    if format_ == "csv":
+        rows = list(csv.DictReader(io.StringIO(text)))
+        row = next(row for row in rows if (row["row"], row["regime"], row["metric"]) == ("NOTEARS", "all", "SHD"))
+        assert (float(row["mean"]), float(row["published_mean"]), row["verdict"]) == (1.5, 1.6, "within")
+        assert (row["reference"], int(row["seeds"])) == ("linear AS-FedDAG", 6)
+        return
+    sign = r" \$\\pm\$ " if format_ == "latex" else " ± "
+    if format_ == "html":
+        parser = _Cells()
+        parser.feed(text)
+        text = " ".join(parser.texts)
+    assert re.search(rf"NOTEARS\W+1\.5{sign}0\.5\W+1\.6{sign}1\.6", text)
+    assert "0.031" in text
+    if format_ == "latex":
+        assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+        assert not re.search(r"(?<!\\)[_%#]", text)
+
+
+def test_the_report_tells_what_is_there(filled):
+    page = report(filled)
+    assert "| [linear](#linear-models-homogeneous-data-table-1) | Table 1 | 18 of 480 | " in page
+    assert "| all | NOTEARS | 1.5 ± 0.5 | 1.6 ± 1.6 | = |" in page
+    assert "| gp | Table 2 | 0 of 760 |" in page
+    assert page.count("\n## ") == 2  # linear, and figure 8, which shares its cells
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_table_can_be_drawn(filled, tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"linear.{suffix}"
+    plot(LINEAR, filled, path)
+    assert path.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
+
+
+def test_a_curve_can_be_drawn(store, made, tmp_path):
+    pytest.importorskip("matplotlib")
+    experiment = find_experiment("participation").restricted(nodes=[10])
+    for cell in experiment.restricted(methods=["GS-FedDAG"]).cells([2021, 2022]):
+        store.keep(made(cell, shd=2.0, tpr=0.9))
+    plot(experiment, store, tmp_path / "curve.svg")
+    assert "gp ER2, 10 nodes: participation" in _comments(tmp_path / "curve.svg")
+
+
+def test_the_course_of_an_optimisation_can_be_drawn(store, made, tmp_path):
+    pytest.importorskip("matplotlib")
+    experiment = find_experiment("optimisation")
+    quick = {"model": "linear", "sharing": "all", "it_inner": 20, "it_fl": 10, "rho_max": 10.0}
+    small = Simulated("linear", "ER2", nodes=4, rows=20, sites=2)
+    course = compute(Cell(small, "feddag", "federated", 1, quick)).history
+    for cell in experiment.restricted(methods=["GS-FedDAG"]).cells():
+        store.keep(replace(made(cell, shd=1.0, tpr=0.9), history=course))
+    plot(experiment, store, tmp_path / "course.svg")
+    assert "after sub-problem" in _comments(tmp_path / "course.svg")
+
+
+def _comments(path) -> str:
+    """matplotlib draws text as shapes, and names each in a comment."""
+    return " ".join(re.findall(r"<!-- (.*?) -->", path.read_text()))
+
+
+def test_what_cannot_be_drawn_is_refused(filled, tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(FeddagError, match="no result of gp to plot"):
+        plot(find_experiment("gp"), filled, tmp_path / "gp.svg")
+    with pytest.raises(FeddagError, match="extension 'doc'"):
+        plot(LINEAR, filled, tmp_path / "linear.doc")
+    assert list(tmp_path.glob("*.doc")) == []

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from counting_learner import SETTING, cells, fits
+
+from feddag.errors import FeddagError
+from feddag.experiments import Cell, Store, find_experiment, run
+from feddag.experiments.result import history_of
+from feddag.experiments.running import on_dask
+from feddag.experiments.settings import Real
+
+SCRIPT = Path(__file__).with_name("counting_learner.py")
+
+
+def _begun(store: Store, log: Path, pause: float, count: int) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, which has begun its first cells."""
+    process = subprocess.Popen([sys.executable, SCRIPT, store.path, log, str(pause), str(count)])
+    while not fits(log):
+        assert process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+def test_a_finished_cell_is_never_run_again(store, tmp_path, counting):
+    log = tmp_path / "fits"
+    standings = []
+    first = run(cells(log, 0.0, [1, 2]), store, progress=standings.append)
+    second = run(cells(log, 0.0, [1, 2, 3]), store)
+    assert (first.computed, second.there_before, second.computed) == (2, 2, 1)
+    assert [seed for seed, _ in fits(log)] == [1, 2, 3]
+    assert [(each.done, each.total) for each in standings] == [(1, 2), (2, 2)]
+    assert standings[0].seconds_left > 0
+    assert standings[1].seconds_left == 0
+
+
+def test_a_result_tells_where_it_comes_from(store):
+    cell = Cell(SETTING, "random", "federated", 2021, {"edges_per_node": 0.5})
+    run([cell], store)
+    (result,) = store.results()
+    drawn = SETTING.draw(2021)
+    assert result.data_digest == drawn.digest()
+    assert result.true_edges == len(drawn.truth.edges)
+    assert result.shd == result.missing + result.extra + result.reversed
+    assert len(result.graph["edges"][0]) == result.nnz
+    assert result.parameters == {"edges_per_node": 0.5, "seed": 2021}
+    assert result.peak_memory > 10**7
+    assert result.started <= result.finished
+    assert (result.chosen, result.role, result.data) == ("declared", "reported", "raw")
+
+
+def test_sites_that_learn_alone_are_averaged(store):
+    cell = Cell(SETTING, "var-sortnregress", "separate", 1)
+    run([cell], store)
+    (result,) = store.results()
+    assert len(result.graph["edges"]) == SETTING.sites
+    assert result.nnz == np.mean([len(edges) for edges in result.graph["edges"]])
+
+
+def test_the_course_of_an_optimisation_is_kept(store):
+    quick = {"model": "linear", "sharing": "all", "it_inner": 20, "it_fl": 10, "rho_max": 10.0}
+    run([Cell(SETTING, "feddag", "federated", 1, quick)], store)
+    history = history_of(store.results()[0])
+    assert {"step", "rho", "alpha", "h", "l1_distance", "shd_distance"} <= set(history["rounds"])
+    assert np.shape(history["graphs"])[1:] == (4, 4)
+
+
+def test_a_learner_that_has_a_guess_for_each_direction_is_judged_by_it(store):
+    for regime in ("federated", "all"):
+        run([Cell(SETTING, "search", regime, 1, {"sharing": "all"})], store)
+    assert [result.graph["undirected"] for result in store.results()] == [[[]], [[]]]
+
+
+def test_one_cells_trouble_is_no_other_cells(store, tmp_path, counting):
+    outcome = run(cells(tmp_path / "fits", 0.0, [12, 13, 14]), store)
+    assert outcome.computed == 2
+    (failure,) = outcome.failures
+    assert (failure.cell.seed, failure.reason) == (13, "No luck with 13.")
+    assert run(cells(tmp_path / "fits", 0.0, [13]), store).failures
+
+
+def test_an_unknown_method_is_refused_before_anything_is_run(store, tmp_path, counting):
+    unknown = Cell(SETTING, "nobody", "federated", 1)
+    with pytest.raises(FeddagError, match="Got 'nobody' instead"):
+        run([*cells(tmp_path / "fits", 0.0, [1]), unknown], store)
+    assert fits(tmp_path / "fits") == []
+
+
+def test_a_killed_run_loses_the_cell_under_way_alone(store, tmp_path, counting):
+    log = tmp_path / "fits"
+    process = _begun(store, log, 0.3, 4)
+    while len(fits(log)) < 3:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {result.seed for result in store.results()}
+    begun = [seed for seed, _ in fits(log)]
+    assert kept == set(begun[:-1])
+    outcome = run(cells(log, 0.3, range(1, 5)), store)
+    assert outcome.there_before == len(kept)
+    again = [seed for seed, process in fits(log) if process == os.getpid()]
+    assert sorted(again) == sorted(set(range(1, 5)) - kept)
+    assert {result.seed for result in store.results()} == {1, 2, 3, 4}
+
+
+def test_two_processes_share_the_cells_of_one_store(store, tmp_path, counting):
+    log = tmp_path / "fits"
+    process = _begun(store, log, 0.2, 8)
+    outcome = run(cells(log, 0.2, range(1, 9)), store)
+    assert process.wait() == 0
+    done = fits(log)
+    assert sorted(seed for seed, _ in done) == list(range(1, 9))
+    assert {process for _, process in done} == {process.pid, os.getpid()}
+    assert outcome.there_before + outcome.computed + outcome.elsewhere == 8
+    assert len(store.results()) == 8
+
+
+def test_an_interruption_keeps_what_is_finished(store, tmp_path, counting):
+    def stop(standing):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(cells(tmp_path / "fits", 0.0, [1, 2, 3]), store, progress=stop)
+    assert [result.seed for result in store.results()] == [1]
+    assert run(cells(tmp_path / "fits", 0.0, [1, 2, 3]), store).computed == 2
+
+
+def test_a_dask_cluster_computes_the_cells(store):
+    distributed = pytest.importorskip("dask.distributed")
+    wanted = [Cell(SETTING, method, "federated", seed) for method in ("random", "empty") for seed in (1, 2)]
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        on_dask(cluster.scheduler_address),
+    ):
+        outcome = run(wanted, store)
+        workers = distributed.default_client().run(os.getpid).values()
+    assert outcome.computed == 4
+    assert os.getpid() not in workers
+    alone = Store(store.path.with_name("alone.sqlite"))
+    run(wanted, alone)
+    shds = [{result.key: result.shd for result in each.results()} for each in (store, alone)]
+    assert shds[0] == shds[1]
+
+
+def _recorded(folder: Path, factor: float = 1.0) -> None:
+    rng = np.random.default_rng(0)
+    regions = ["PRC", "PHC", "ERC", "Sub", "CA1", "CA3DG"]
+    for day in range(11):
+        frame = pd.DataFrame(factor * rng.normal(size=(510, 6)), columns=regions)
+        frame.to_csv(folder / f"day{day:02}.csv", index=False)
+    (folder / "truth_edges.csv").write_text("source,target\nPHC,ERC\nPRC,ERC\n")
+
+
+def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
+    _recorded(tmp_path)
+    drawn = Real("hippocampus").draw(0, tmp_path)
+    assert [silo.values.shape for silo in drawn.silos] == [(500, 6)] * 10
+    part = find_experiment("hippocampus").restricted(methods=["empty"])
+    assert run(part.cells(), store, folder=tmp_path).computed == 1
+    assert store.results()[0].missing == 2
+    _recorded(tmp_path, factor=2.0)
+    with pytest.raises(FeddagError, match="of other numbers than the data have now"):
+        run(part.cells(), store, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda folder: (folder / "truth_edges.csv").unlink(), "has no truth_edges.csv"),
+        (lambda folder: [(folder / f"day{day:02}.csv").unlink() for day in (0, 1)], "9 tables are too few"),
+        (lambda folder: [path.unlink() for path in folder.glob("day*")], r"has no \.csv file"),
+    ],
+)
+def test_a_folder_that_lacks_something_is_refused(tmp_path, spoil, complaint):
+    _recorded(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(FeddagError, match=complaint):
+        Real("hippocampus").draw(0, tmp_path)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+
+from feddag.errors import FeddagError
+from feddag.experiments import Cell, Store
+from feddag.experiments.settings import Simulated
+from feddag.experiments.store import Tuned
+from feddag.learners import registry
+
+CELL = Cell(Simulated("linear", nodes=4, rows=20, sites=2), "notears", "all", 2021, {"l1": 0.5})
+
+
+def test_what_was_kept_is_there_again(store, made):
+    result = made(CELL, shd=3.0, tpr=0.5)
+    store.keep(result)
+    assert store.of([CELL]) == {CELL.key: result}
+    assert store.results() == [result]
+    assert (result.role, result.method_version, result.parameters["l1"]) == ("reported", 1, 0.5)
+    assert "workers" not in result.parameters
+
+
+def test_a_changed_default_makes_a_result_worthless_and_a_new_parameter_does_not(store, made):
+    result = made(CELL, shd=3.0)
+    store.keep(replace(result, parameters={**result.parameters, "threshold": 0.7}))
+    assert not store.of([CELL])
+    assert store.claim(CELL)
+    older = {name: value for name, value in result.parameters.items() if name != "threshold"}
+    store.keep(replace(result, parameters=older))
+    assert CELL.key in store.of([CELL])
+
+
+def test_a_method_of_another_version_is_run_again(store, made, monkeypatch):
+    store.keep(made(CELL, shd=3.0))
+    monkeypatch.setitem(registry.METHODS, "notears", replace(registry.METHODS["notears"], version=2))
+    again = replace(CELL)
+    assert not store.of([again])
+    assert store.claim(again)
+
+
+def test_data_of_another_version_are_drawn_again(store, made, monkeypatch):
+    store.keep(made(CELL, shd=3.0))
+    monkeypatch.setattr("feddag.silos.simulation.SIMULATOR_VERSION", 2)
+    assert not store.of([replace(CELL)])
+
+
+def test_a_cell_is_claimed_once(store, made):
+    assert store.claim(CELL)
+    assert not store.claim(CELL)
+    store.release([CELL])
+    assert store.claim(CELL)
+    store.keep(made(CELL, shd=1.0))
+    assert not store.claim(CELL)
+
+
+def _claimed_by(store: Store, machine: str, pid: int, renewed: float) -> None:
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", (CELL.key, machine, pid, renewed))
+
+
+def test_the_claim_of_a_dead_process_is_void(store):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    _claimed_by(store, platform.node(), process.pid, time.time())
+    assert store.claim(CELL)
+
+
+def test_the_claim_of_another_machine_lasts_while_it_is_renewed(store):
+    _claimed_by(store, "elsewhere", os.getpid(), time.time())
+    assert not store.claim(CELL)
+    _claimed_by(store, "elsewhere", os.getpid(), time.time() - 1000)
+    assert store.claim(CELL)
+
+
+def test_claims_end_with_the_run_that_made_them(store):
+    with store.claiming():
+        assert store.claim(CELL)
+    assert store.claim(CELL)
+
+
+def test_tuned_parameters_are_kept_by_row(store):
+    tuned = Tuned("linear", "NOTEARS, all", {"l1": 0.1}, (1, 2), "SHD", 1.5, "now")
+    store.keep_tuned(tuned)
+    assert store.tuned("linear") == {"NOTEARS, all": tuned}
+    assert store.tuned("gp") == {}
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path):
+    other = tmp_path / "table.csv"
+    other.write_text("a,b\n" * 1000)
+    with pytest.raises(FeddagError, match=r"table\.csv is no store"):
+        Store(other)
+    assert other.read_text() == "a,b\n" * 1000
+    with pytest.raises(FeddagError, match=r"does not exist\. Run an experiment first"):
+        Store(tmp_path / "none.sqlite", create=False)
+    with pytest.raises(FeddagError, match=r"directory .* does not exist"):
+        Store(tmp_path / "no" / "none.sqlite")
+
+
+def test_a_store_of_a_later_format_is_refused(store):
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(FeddagError, match="format 9"):
+        Store(store.path)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from feddag import EvidenceSearch, FeddagError, load
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+from matplotlib import patches, pyplot  # noqa: E402 - after the choice of what draws
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    pyplot.close("all")
+
+
+def test_the_graph_is_drawn_whole(random_run):
+    learner = load(random_run(11))
+    ax = learner.plot()
+    arrows = [each for each in ax.patches if isinstance(each, patches.FancyArrowPatch)]
+    boxes = [each for each in ax.patches if isinstance(each, patches.FancyBboxPatch)]
+    assert (len(boxes), len(arrows)) == (11, len(learner.graph_.edges))
+    assert {text.get_text() for text in ax.texts} == set(learner.graph_.names)
+    ax.figure.canvas.draw()
+
+
+def test_axes_that_are_given_are_used(notears_run):
+    learner = load(notears_run)
+    for draw in (learner.plot, learner.plot_adjacency, learner.plot_history):
+        _, ax = pyplot.subplots()
+        assert draw(ax) is ax
+        ax.figure.canvas.draw()
+
+
+def test_the_adjacency_shows_the_scores_of_the_edges(notears_run):
+    learner = load(notears_run)
+    ax = learner.plot_adjacency()
+    image = ax.images[0].get_array()
+    assert (~image.mask).sum() == learner.adjacency_.sum()
+    order = [text.get_text() for text in ax.get_yticklabels()]
+    row, column = (order.index(name) for name in learner.graph_.edges[0])
+    i, j = (learner.graph_.names.index(name) for name in learner.graph_.edges[0])
+    assert image[row, column] == pytest.approx(learner.edge_scores_[i, j])
+
+
+def test_each_figure_of_the_history_has_its_axes(notears_run):
+    learner = load(notears_run)
+    axes = learner.plot_history()
+    assert [ax.get_title() for ax in axes] == ["ρ, the weight of acyclicity", "h, the distance from a DAG"]
+    rows = learner.history_.to_frame().dropna(subset=["h"])
+    assert axes[1].lines[0].get_ydata() == pytest.approx(rows["h"].to_numpy())
+    with pytest.raises(FeddagError, match="one axes or 2"):
+        learner.plot_history(list(pyplot.subplots(1, 3)[1]))
+
+
+def test_a_method_without_a_course_says_so(random_run):
+    with pytest.raises(FeddagError, match="took down no figures"):
+        load(random_run(11)).plot_history()
+
+
+def test_names_are_no_formulas(run_of):
+    learner = load(run_of("random", ["$x^{", "a$b", "$\\frac$"]))
+    learner.plot().figure.canvas.draw()
+    learner.plot_adjacency().figure.canvas.draw()
+
+
+def test_only_a_fitted_learner_can_be_drawn():
+    for name in ("plot", "plot_history", "plot_adjacency"):
+        with pytest.raises(ValueError, match="not fitted"):
+            getattr(EvidenceSearch(), name)()
+
+
+def test_without_matplotlib_the_extra_is_named(notears_run, monkeypatch):
+    for module in ("patches", "pyplot"):
+        monkeypatch.setitem(sys.modules, f"matplotlib.{module}", None)
+    learner = load(notears_run)
+    for draw in (learner.plot, learner.plot_adjacency, learner.plot_history):
+        with pytest.raises(FeddagError, match=r"pip install 'feddag\[report\]'"):
+            draw()
