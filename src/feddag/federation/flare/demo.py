@@ -53,7 +53,7 @@ def run_demo(sites: int, seed: int, progress: Progress, tell: Callable[[str], No
         commands += [
             ["site", "--kit", str(kits[name]), "--data", str(folder / "data" / f"{name}.csv")] for name in names
         ]
-        with _processes(commands):
+        with running(commands):
             study = Study.load(study_file)
             with analyst(Kit.open(kits[ANALYST], "analyst"), study, tell) as connected:
                 return connected.run(progress), simulation.truth
@@ -66,7 +66,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _processes(commands: list[list[str]]) -> Iterator[None]:
+def running(commands: list[list[str]]) -> Iterator[None]:
     """Run commands of feddag until the block ends."""
     started = [
         subprocess.Popen(
