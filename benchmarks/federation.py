@@ -1,4 +1,4 @@
-"""What a round over the network costs beyond the sites' own work: 4 sites on loopback, certificates, secure sums or not.
+"""What a round over the network costs beyond the sites' own work: 4 sites on loopback, plain sums and secure ones.
 
     .venv/bin/python benchmarks/federation.py
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,7 +63,7 @@ def measured(nodes: int, sites: int, rounds: int, *, secure: bool) -> tuple[floa
             learner = connected.run(lambda status: None)
         journal = Kit.open(kits[SERVER], "server").memory(study) / "journal"
         written = sorted(path.stat().st_mtime for path in journal.iterdir())
-        seconds = statistics.median(later - earlier for earlier, later in zip(written, written[1:], strict=False))
+        seconds = statistics.median(later - earlier for earlier, later in pairwise(written))
         traffic = learner.communication_
         return seconds, traffic.sent[names[0]] / len(written), traffic.received[names[0]] / len(written)
 
@@ -78,8 +79,8 @@ def main() -> None:
     for nodes in asked.nodes:
         for secure in (False, True):
             seconds, sent, received = measured(nodes, asked.sites, asked.rounds, secure=secure)
-            kind = "secure" if secure else "plain"
-            print(f"| {nodes} | {kind} | {seconds:.3f} | {sent:,.0f} | {received:,.0f} | {4 * nodes**2:,} |", flush=True)
+            kind, matrix = "secure" if secure else "plain", 4 * nodes**2
+            print(f"| {nodes} | {kind} | {seconds:.3f} | {sent:,.0f} | {received:,.0f} | {matrix:,} |", flush=True)
 
 
 if __name__ == "__main__":

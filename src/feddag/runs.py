@@ -179,9 +179,7 @@ class Run:
     def silos(self) -> tuple[Silo, ...]:
         """The sites' tables, read again, if they are still those that the run was started with."""
         if self.record.get("federated"):
-            raise FeddagError(
-                f"{self.folder}: the tables of this run stayed at its sites. Do this there."
-            )
+            raise FeddagError(f"{self.folder}: the tables of this run stayed at its sites. Do this there.")
         sources = {site["name"]: site["source"] for site in self.record["sites"]}
         silos = self.study.silos(sources) if self.study else read_silos(sources, **asdict(self.preparation))
         for silo, site in zip(silos, self.record["sites"], strict=True):
