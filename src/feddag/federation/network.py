@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -109,28 +108,27 @@ class Network:
     def _asked(self, task: Task, message: bytes, digest: str) -> Entry:
         needed = len(task.participants) if task.complete else min(self._terms.quorum, len(task.participants))
         participants = [self.sites[k] for k in task.participants]
-        traffic = Traffic()
-        for attempt in count():
+        traffic, attempt = Traffic(), 0
+        while True:
             reached = [site for site in participants if site in self._calls]
             self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
             contents: dict[str, dict[str, Any]] = {
                 site: {"round": self._round, "task": message} for site in self._calls
             }
-            if self._secure is None:
-                mean, summed = self._plain_mean(participants, contents, needed, traffic)
-            else:
-                try:
+            try:
+                if self._secure is None:
+                    mean, summed = self._plain_mean(participants, contents, needed, traffic)
+                else:
                     round_ = self._secure.open(self._round, attempt, reached)
                     mean, summed = self._secure_mean(round_, reached, contents, needed, traffic)
-                except PausedError:
-                    raise
-                except FeddagError as error:
-                    if len(reached) == len([site for site in reached if site in self._calls]):
-                        raise  # nobody was lost: it would fail again
-                    self._tell(f"{error} Trying again without those that are lost")
-                    continue
-            return Entry(digest, mean, summed, traffic.sent, traffic.received)
-        raise AssertionError
+                return Entry(digest, mean, summed, traffic.sent, traffic.received)
+            except PausedError:
+                raise
+            except FeddagError as error:
+                if all(site in self._calls for site in reached):
+                    raise  # nobody was lost: it would fail again
+                self._tell(f"{error} Trying again without those that are lost")
+                attempt += 1
 
     def _plain_mean(
         self, participants: Sequence[str], contents: Mapping[str, Mapping[str, Any]], needed: int, traffic: Traffic

@@ -44,6 +44,8 @@ class _Outcome:
     status: str
     message: str
     learner: Learner | None = None
+    absent: tuple[str, ...] = ()
+    """Sites for lack of which it could not go on."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,10 @@ class Analyst:
 
     def run(self, progress: Progress) -> Learner:
         """Until the study has ended, whatever happens on the way."""
+        awaited: tuple[str, ...] = ()
         while True:
-            outcome = self._follow(self._submit(self._gathered()), progress)
+            outcome = self._follow(self._submit(self._gathered(awaited)), progress)
+            awaited = outcome.absent
             if outcome.learner is not None:
                 return outcome.learner
             if outcome.status == "failed":
@@ -98,15 +102,15 @@ class Analyst:
             self._session.close()
             self._session = None
 
-    def _gathered(self) -> list[str]:
-        """Wait for all sites, or for the quorum and a while longer."""
+    def _gathered(self, awaited: tuple[str, ...]) -> list[str]:
+        """Wait for all sites, or for the quorum, one of those `awaited`, and a while longer."""
         enough_since: float | None = None
         told = None
         while True:
             sites = list(self.connected())
             if len(sites) == len(self._names):
                 return sites
-            if len(sites) >= self._study.federation.quorum:
+            if len(sites) >= self._study.federation.quorum and (not awaited or set(awaited) & set(sites)):
                 enough_since = enough_since or time.monotonic()
                 if time.monotonic() - enough_since > _GATHERING:
                     return sites
@@ -178,11 +182,11 @@ class Analyst:
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
                 return _Outcome("finished", outcome["message"], learner)
-            return _Outcome(outcome["status"], outcome["message"])
+            return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 
     def _end(self, job: str) -> None:
-        """Have a job end, and wait until it has."""
-        with suppress(_NoJobError):
+        """Have a job end, and wait until it has. A server that was started anew does not run it any more, and says so."""
+        with suppress(_NoJobError, FeddagError):
             self._asked(lambda session: session.abort_job(job))
             for _ in range(60):
                 status = self._asked(lambda session: session.get_job_meta(job)).get("status", "")

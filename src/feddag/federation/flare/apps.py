@@ -61,7 +61,8 @@ class StudyServer(FLComponent):
         try:
             outcome = self._learn(folder)
         except PausedError as error:
-            outcome = {"status": "paused", "message": str(error)}
+            absent = [] if self._network is None else list(self._network.absent)
+            outcome = {"status": "paused", "message": str(error), "absent": absent}
         except (FeddagError, OSError) as error:
             outcome = {"status": "failed", "message": str(error)}
         self._tell(outcome["message"])
