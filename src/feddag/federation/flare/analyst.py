@@ -185,7 +185,7 @@ class Analyst:
             return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 
     def _end(self, job: str) -> None:
-        """Have a job end, and wait until it has. A server that was started anew does not run it any more, and says so."""
+        """Have a job end, and wait until it has; a server that was started anew does not know it any more."""
         with suppress(_NoJobError, FeddagError):
             self._asked(lambda session: session.abort_job(job))
             for _ in range(60):
