@@ -200,5 +200,5 @@ def test_server_and_sites_draw_and_start_differently():
 
 
 def test_an_unknown_task_is_refused():
-    with pytest.raises(ValueError, match=r"site 'a' knows the task 'feddag\.solve' only, not 'vote'"):
+    with pytest.raises(FeddagError, match=r"Site 'a' knows the tasks feddag\.solve, not 'vote'"):
         solver().answer(Task("vote", 0, {}, {}, (0,)))

@@ -42,7 +42,8 @@ class Answer:
 class Site(Protocol):
     """The site's side: it owns the data and the state, and answers tasks."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def answer(self, task: Task) -> Answer: ...
 

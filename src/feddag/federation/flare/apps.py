@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,9 @@ OUTCOME, RESULT = "outcome.json", "result.npz"
 """What a job leaves behind: how it ended, and what was learned."""
 PROGRESS = "feddag"
 """Where a job's statistics hold its progress."""
+
+_PATIENCE = 10.0
+"""Seconds that a process has to end when it is killed."""
 
 _log = logging.getLogger("feddag.federation")
 
@@ -144,6 +148,7 @@ class StudySite:
 
 def _station(digest: str) -> Station:
     kit = Kit.open(os.environ[KIT], "site")
+    _end_earlier_jobs()
     study = kit.agreed_study(digest)
     with kept_here(kit.name, "read its table as the study says", _log.error):
         silo = study.silo(kit.name, os.environ[DATA])
@@ -164,6 +169,17 @@ def _station(digest: str) -> Station:
         policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),
         tell=lambda text: _log.info("%s: %s", kit.name, text),
     )
+
+
+def _end_earlier_jobs() -> None:
+    """A server that died left its job behind at the sites: there is a new one now, and only one may answer."""
+    me = psutil.Process()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            same_kit = process.environ().get(KIT) == os.environ[KIT]
+            if same_kit and process.cmdline()[1:3] == me.cmdline()[1:3] and process.create_time() < me.create_time():
+                process.kill()
+                process.wait(_PATIENCE)
 
 
 def _private(study: Study, site: Site, memory: Path) -> Site:

@@ -75,7 +75,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         if worse <= max(least, certain * error):
             graph[j, i] = 1
         evidence.append(EdgeEvidence(i, j, compared[0][k], compared[1][k], worse, error, directed=True))
-    graph = apply_meek_rules(graph)
+    # the rules take open edges for no part of a collider: where the best graph says otherwise, the edge stays open
+    graph = apply_meek_rules(graph) | dag
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
