@@ -12,10 +12,17 @@ import pytest
 import feddag.federation.station as module
 from feddag import FeddagError, simulate
 from feddag.federation.audit import verify
-from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite
 from feddag.federation.journal import Journal
 from feddag.federation.network import Network, OutOfReachError, PausedError, Terms
-from feddag.federation.participation import StudyTable, learn, pinned_identities, secure_server
+from feddag.federation.participation import (
+    StudyTable,
+    learn,
+    noise_in_words,
+    pinned_identities,
+    secure_server,
+    spent_privacy,
+    with_noise,
+)
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Task
 from feddag.federation.station import Membership, Station
@@ -63,6 +70,7 @@ class Net:
                 study.federation.quorum,
                 study.privacy.secure_sum,
                 pinned_identities(study),
+                noise_in_words(study),
             ),
             self.wrap(StudyTable(study, study.silo(silo.name, silo.to_frame()))),
             rows=silo.rows,
@@ -337,16 +345,22 @@ def _bytes(message):
 
 
 def test_a_study_s_privacy_budget_cannot_be_overrun(tmp_path):
-    def private(site):
-        accountant = Accountant(PrivacyBudget(1.0, 1e-5), tmp_path / f"{site.name}.json")
-        return PrivateSite(site, accountant, clip=1.0, noise_multiplier=8.0, sites=3)
+    study = study_of(more="[privacy.differential]\nepsilon = 1.0\nrounds = 2\n")
 
-    net = Net(tmp_path, study_of(), private)
+    def private(site):
+        (tmp_path / site.name).mkdir(exist_ok=True)
+        return with_noise(study, site, tmp_path / site.name)
+
+    net = Net(tmp_path, study, private)
     with pytest.raises(FeddagError, match=r"could not work on feddag.solve\. Its own log says why"):
         net.learn()
     assert any("The privacy budget" in message for message in net.told)
-    spent = json.loads((tmp_path / f"{NAMES[0]}.json").read_text())["noise_multipliers"]
-    assert len(spent) == len(net.server()._journal) > 0
+    spent = json.loads((tmp_path / NAMES[0] / "privacy.json").read_text())["noise_multipliers"]
+    assert len(spent) == len(net.server()._journal) == 2
+    assert spent_privacy(study, 2)["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert spent_privacy(study, 1)["epsilon"] < 0.8
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    assert "secure sum + dp(ε=1, δ=1e-05)" in {flow.protection for flow in flows}
 
 
 def test_a_journal_of_another_study_is_refused(net):

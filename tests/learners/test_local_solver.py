@@ -11,6 +11,7 @@ import optax
 import pytest
 from jax.test_util import check_grads
 
+from feddag.errors import FeddagError
 from feddag.federation import Site, Task
 from feddag.federation.arrays import flatten
 from feddag.learners.local_solver import (

@@ -67,7 +67,7 @@ def _examples(group: str) -> str:
     return f"Example: feddag {first} --help"
 
 
-def _loaded(path: str) -> Any:
+def loaded(path: str) -> Any:
     """The command itself: the function of its name in the file of its first word, its docstring below the summary."""
     module, name = (path.replace("-", "_").split() * 2)[:2]
     function = getattr(import_module(f"feddag.cli.{module}"), name)
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or isinstance(command, Commands):
             return name, command, rest
-        return name, _loaded(name if ctx.parent is None else f"{ctx.info_name} {name}"), rest
+        return name, loaded(name if ctx.parent is None else f"{ctx.info_name} {name}"), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -81,8 +81,13 @@ def _learn(study: Study, kit: Kit, out: Path, *, quiet: bool) -> Learner:
     console = Console(stderr=True, highlight=False)
     with analyst(kit, study, lambda message: None if quiet else console.print(message)) as connected:
 
+        def fit(progress: Progress) -> Learner:
+            learned = connected.run(progress)
+            folder.record |= connected.record
+            return learned
+
         def learn(progress: Progress) -> Learner:
-            return folder.learn_by(connected.run, progress)
+            return folder.learn_by(fit, progress)
 
         command = f"feddag federation run {study.source} --kit {kit.folder} --out {out}"
         return watched(learn, quiet=quiet, resume=command)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
+from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.secure import Agreement, SecureServer
 from feddag.learners.federated import FederatedLearner
@@ -76,6 +79,37 @@ class StudyTable:
             self._begin(Moments(**scale))
         if self._site is not None:
             self._site.restore(under("site", state))
+
+
+def with_noise(study: Study, site: Site, memory: Path) -> Site:
+    """The site, with noise in all its answers where the study asks for differential privacy."""
+    terms = study.privacy.differential
+    if terms is None:
+        return site
+    budget = PrivacyBudget(terms.epsilon, terms.delta)
+    return PrivateSite(
+        site,
+        Accountant(budget, memory / "privacy.json"),
+        clip=terms.clip,
+        noise_multiplier=noise_multiplier_for(budget, terms.rounds),
+        sites=study.federation.quorum,
+    )
+
+
+def noise_in_words(study: Study) -> str:
+    """As an audit log has it; nothing where the study has no noise."""
+    terms = study.privacy.differential
+    return "" if terms is None else f"dp({PrivacyBudget(terms.epsilon, terms.delta)})"
+
+
+def spent_privacy(study: Study, answers: int) -> dict[str, float] | None:
+    """What so many answers of a site have cost, of the budget that the study has; None where it has none."""
+    terms = study.privacy.differential
+    if terms is None:
+        return None
+    accountant = Accountant(PrivacyBudget(terms.epsilon, terms.delta))
+    accountant.noise_multipliers = [noise_multiplier_for(accountant.budget, terms.rounds)] * answers
+    return {"epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}
 
 
 def pinned_identities(study: Study) -> dict[str, bytes]:

@@ -44,6 +44,8 @@ class Membership:
     secure_sum: bool
     identities: Mapping[str, bytes] = field(default_factory=dict)
     """Those keys of sites that the study pins."""
+    noise: str = ""
+    """How the audit log calls the noise in the site's answers, where the study asks for differential privacy."""
 
     @property
     def name(self) -> str:
@@ -214,6 +216,7 @@ class Station:
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
+        protection = " + ".join(filter(None, (protection, self._membership.noise)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
         self._tell(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
 

@@ -217,6 +217,17 @@ class Contents:
         return shlex.join([*words, "--out", "run"])
 
     @property
+    def spent_privacy(self) -> str | None:
+        """What a federated run with differential privacy has cost."""
+        privacy = self.record.get("privacy")
+        if privacy is None:
+            return None
+        return (
+            f"Differential privacy of each site: ε = {privacy['epsilon']:.3g} was spent of {privacy['of']:g}, at δ = "
+            f"{privacy['delta']:g}."
+        )
+
+    @property
     def study_digest(self) -> str | None:
         """Of the study that the sites had agreed on, where they had."""
         return (self.record.get("study") or {}).get("digest")

@@ -48,6 +48,7 @@ def report_markdown(contents: Contents) -> str:
     parts += [
         "## Sites and data",
         "Only counts and sums over a site's rows are known here.",
+        *([] if contents.spent_privacy is None else [contents.spent_privacy]),
         _table(contents.site_table),
     ]
     parts.append("## To learn it again")

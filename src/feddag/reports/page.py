@@ -264,6 +264,7 @@ def _sites(contents: Contents) -> Markup:
     left = "" if method is None else f" What left a site: {method.leaves_site}"
     return joined(
         tag("p", f"Only counts and sums over a site's rows are known here.{left}", class_="note"),
+        "" if contents.spent_privacy is None else tag("p", contents.spent_privacy, class_="note"),
         _table(contents.site_table, "Sites"),
         tag("h3", f"The {len(contents.graph.names)} variables"),
         tag("p", ", ".join(contents.graph.names), class_="names"),

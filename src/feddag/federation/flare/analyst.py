@@ -20,7 +20,7 @@ from typing import Any
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
 from feddag.federation.flare.extra import flare
-from feddag.federation.flare.job import write_job
+from feddag.federation.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.federation.flare.kits import Kit
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress, Status
@@ -34,7 +34,8 @@ _REJOIN_AFTER = 5.0
 """Seconds that a lost site must be back before the study is interrupted for it."""
 _START = 120.0
 """Seconds in which a job's sites must have started."""
-OUTCOME, RESULT, PROGRESS = "outcome.json", "result.npz", "feddag"
+_MOST_LOSSES = 5
+"""Jobs in a row that end without a word before the study is given up."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,20 @@ class Analyst:
         self._tell = tell
         self._names = [site.name for site in study.sites]
         self._session: Any = None
+        self.record: dict[str, Any] = {}
+        """What a finished study has to say of itself, for the run's record."""
         logging.getLogger("nvflare").setLevel(logging.CRITICAL)
 
     def run(self, progress: Progress) -> Learner:
         """Until the study has ended, whatever happens on the way."""
         awaited: tuple[str, ...] = ()
+        losses = 0
         while True:
             outcome = self._follow(self._submit(self._gathered(awaited)), progress)
             awaited = outcome.absent
+            losses = losses + 1 if outcome.status == "lost" else 0
+            if losses == _MOST_LOSSES:
+                raise FeddagError(f"{outcome.message} It did so {losses} times in a row: see the server's log.txt.")
             if outcome.learner is not None:
                 return outcome.learner
             if outcome.status == "failed":
@@ -138,7 +145,7 @@ class Analyst:
                 status = self._once(lambda session: session.get_job_meta(job)).get("status", "")
             except _LostServerError:
                 self._end(job)
-                return _Outcome("lost", "The server was lost.")
+                return _Outcome("interrupted", "The server was lost.")
             if status.startswith("FINISHED"):
                 return self._outcome(job, status)
             told = self._told(job)
@@ -181,6 +188,7 @@ class Analyst:
             outcome = json.loads(found[OUTCOME].read_bytes())
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
+                self.record = outcome["record"]
                 return _Outcome("finished", outcome["message"], learner)
             return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 

@@ -24,23 +24,24 @@ from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
 
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import save_checkpoint
-from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
 from feddag.federation.flare.environment import DATA, KIT, OWNER, POLICY
+from feddag.federation.flare.job import OUTCOME, PROGRESS, RESULT
 from feddag.federation.flare.kits import Kit
 from feddag.federation.journal import Journal
 from feddag.federation.network import Network, OutOfReachError, PausedError, Terms
-from feddag.federation.participation import StudyTable, learn, pinned_identities, secure_server
+from feddag.federation.participation import (
+    StudyTable,
+    learn,
+    noise_in_words,
+    pinned_identities,
+    secure_server,
+    spent_privacy,
+    with_noise,
+)
 from feddag.federation.policy import Policy
-from feddag.federation.protocol import Site
 from feddag.federation.station import Membership, Station, kept_here
 from feddag.files import atomic_write
 from feddag.learners.status import Status
-from feddag.study import Study
-
-OUTCOME, RESULT = "outcome.json", "result.npz"
-"""What a job leaves behind: how it ended, and what was learned."""
-PROGRESS = "feddag"
-"""Where a job's statistics hold its progress."""
 
 _PATIENCE = 10.0
 """Seconds that a process has to end when it is killed."""
@@ -69,6 +70,9 @@ class StudyServer(FLComponent):
             outcome = {"status": "paused", "message": str(error), "absent": absent}
         except (FeddagError, OSError) as error:
             outcome = {"status": "failed", "message": str(error)}
+        except Exception as error:
+            _log.exception("the study failed")
+            outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
         self._tell(outcome["message"])
         with atomic_write(folder / OUTCOME) as stream:
             json.dump(outcome, stream)
@@ -91,7 +95,13 @@ class StudyServer(FLComponent):
         finally:
             network.close()
         save_checkpoint(folder / RESULT, *learner.snapshot())
-        return {"status": "finished", "message": f"{len(learner.graph_.edges)} edges learned"}
+        record = {"rounds": len(journal), "absent": network.absent, "refused": network.refused}
+        spent = spent_privacy(study, len(journal))
+        return {
+            "status": "finished",
+            "message": f"{len(learner.graph_.edges)} edges learned in {len(journal)} rounds",
+            "record": {"federation": record} | ({} if spent is None else {"privacy": spent}),
+        }
 
     def _progress(self, status: Status) -> None:
         self._told["status"] = vars(status)
@@ -162,8 +172,9 @@ def _station(digest: str) -> Station:
             study.federation.quorum,
             study.privacy.secure_sum,
             pinned_identities(study),
+            noise_in_words(study),
         ),
-        _private(study, StudyTable(study, silo), kit.memory(study)),
+        with_noise(study, StudyTable(study, silo), kit.memory(study)),
         rows=silo.rows,
         data=silo.digest(),
         policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),
@@ -180,21 +191,6 @@ def _end_earlier_jobs() -> None:
             if same_kit and process.cmdline()[1:3] == me.cmdline()[1:3] and process.create_time() < me.create_time():
                 process.kill()
                 process.wait(_PATIENCE)
-
-
-def _private(study: Study, site: Site, memory: Path) -> Site:
-    """With noise, where the study asks for differential privacy."""
-    terms = study.privacy.differential
-    if terms is None:
-        return site
-    budget = PrivacyBudget(terms.epsilon, terms.delta)
-    return PrivateSite(
-        site,
-        Accountant(budget, memory / "privacy.json"),
-        clip=terms.clip,
-        noise_multiplier=noise_multiplier_for(budget, terms.rounds),
-        sites=study.federation.quorum,
-    )
 
 
 def _end_with(owner: int) -> None:

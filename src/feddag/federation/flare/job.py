@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+OUTCOME, RESULT = "outcome.json", "result.npz"
+"""What a job leaves behind: how it ended, and what was learned."""
+PROGRESS = "feddag"
+"""Where a job's statistics hold its progress."""
+
 
 def write_job(folder: Path, name: str, study: str, sites: Sequence[str], quorum: int, timeout: float) -> None:
     """For the named sites, of which so many must be there to begin."""
