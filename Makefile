@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all lint format speed install clean
+.PHONY: demo test test-all lint format speed docs install clean
 
 demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 	$(BIN)/feddag demo
@@ -26,6 +26,9 @@ format: $(INSTALLED)  ## let ruff lay out the code
 speed: $(INSTALLED)  ## how near the local phase comes to this machine's peak
 	$(BIN)/python benchmarks/speed.py
 
+docs: $(INSTALLED)  ## the documentation as a site: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 install: $(INSTALLED)  ## .venv with every extra
 
 $(INSTALLED): pyproject.toml
@@ -33,7 +36,7 @@ $(INSTALLED): pyproject.toml
 	  || { echo "feddag needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[baselines,experiments,flare,parquet,report,sql,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[baselines,docs,experiments,flare,parquet,report,sql,dev]'
 	@touch $@
 
 clean:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from feddag.cli.commands import SUMMARIES, loaded
 from mkdocs.structure.files import File, Files
+from typer import Context
+
+from feddag.cli.commands import SUMMARIES, loaded
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,7 +34,7 @@ def _commands() -> str:
     """The page of all commands, as their --help has it."""
     leaves = [path for path in SUMMARIES if not any(other.startswith(f"{path} ") for other in SUMMARIES)]
     listed = [f"| [`feddag {path}`](#feddag-{path.replace(' ', '-')}) | {SUMMARIES[path]} |" for path in leaves]
-    introduction = "`feddag COMMAND --help` says the same. A mistake of the user's ends a command with exit code 2."
+    introduction = "`feddag COMMAND --help` says the same. A mistake in the input ends a command with exit code 2."
     overview = "\n".join(["| command | what it does |", "|---|---|", *listed])
     return "\n\n".join(["# Commands", introduction, overview, *map(_command, leaves)]) + "\n"
 
@@ -42,35 +44,24 @@ def _command(path: str) -> str:
     paragraphs = [" ".join(each.split()) for each in command.help.split("\n\n")]
     texts = [_escaped(each) for each in paragraphs if not each.startswith("Example: ")]
     examples = [f"$ {each.removeprefix('Example: ')}" for each in paragraphs if each.startswith("Example: ")]
-    shown = ["```console", *examples, "```"]
-    panels: dict[str, list[Any]] = {}
+    panels: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.params:
-        if parameter.name != "help":
-            panels.setdefault(getattr(parameter, "rich_help_panel", None) or "", []).append(parameter)
-    return "\n\n".join([f"## feddag {path}", *texts, "\n".join(shown), *_tables(panels.items())])
+        if record := parameter.get_help_record(Context(command)):
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or "", []).append(record)
+    return "\n\n".join([f"## feddag {path}", *texts, "\n".join(["```console", *examples, "```"]), *_tables(panels)])
 
 
-def _tables(panels: Iterable[tuple[str, list[Any]]]) -> Iterable[str]:
-    for panel, parameters in panels:
+def _tables(panels: dict[str, list[tuple[str, str]]]) -> Iterable[str]:
+    for panel, records in panels.items():
         if panel:
             yield f"**{panel}**"
-        rows = [f"| {_name(each)} | {_help(each)} |" for each in parameters]
+        rows = [f"| `{_in_cell(name)}` | {_in_cell(_escaped(text))} |" for name, text in records]
         yield "\n".join(["| option | says |", "|---|---|", *rows])
 
 
-def _name(parameter: Any) -> str:
-    if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar or parameter.name.upper()}`"
-    choices = getattr(parameter.type, "choices", None)
-    value = "" if parameter.is_flag else parameter.metavar or ("|".join(map(str, choices)) if choices else "VALUE")
-    return f"`{' '.join([parameter.opts[0], value]).strip()}`".replace("|", "\\|")
-
-
-def _help(parameter: Any) -> str:
-    default = getattr(parameter, "show_default", None)
-    told = f" Default: {default}." if isinstance(default, str) else ""
-    return _escaped(parameter.help or "") + told
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    return text.replace("<", "&lt;").replace("*", "\\*")

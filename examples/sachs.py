@@ -1,4 +1,4 @@
-"""Proteins of T cells under nine experimental conditions, each taken for a site, beside the consensus of the literature.
+"""Proteins of T cells under nine experimental conditions, each taken for a site, beside the literature's consensus.
 
 python examples/sachs.py
 """
@@ -22,7 +22,9 @@ def main() -> None:
 
     print(learner.graph_)
     metrics = feddag.compare(learner.graph_, data.truth)
-    print(f"{metrics.missing} edges of the consensus are missing, {metrics.extra} are extra, {metrics.reversed} reversed")
+    print(
+        f"{metrics.missing} edges of the consensus are missing, {metrics.extra} are extra, {metrics.reversed} reversed"
+    )
     print(trust.assess(learner, silos).verdict)
 
 

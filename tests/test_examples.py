@@ -8,6 +8,7 @@ import sys
 
 import pandas as pd
 import pytest
+
 from snippets import ROOT, blocks, run_console
 
 EXAMPLES = ROOT / "examples"

@@ -109,7 +109,7 @@ def test_the_record_says_what_was_asked_of_which_tables(fitted, sources):
     assert record["status"] == "finished"
     assert record["started"] <= record["finished"]
     assert record["method"] == "feddag"
-    assert record["parameters"] == estimator.get_params()
+    assert record["parameters"] == json.loads(json.dumps(estimator.get_params()))
     assert record["columns"] == ["x0", "x1", "x2"]
     assert [(site["name"], site["source"], site["rows"]) for site in record["sites"]] == [
         (source.stem, str(source), 20) for source in sources

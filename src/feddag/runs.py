@@ -174,7 +174,8 @@ class Run:
 
     def estimator(self) -> Learner:
         """The run's estimator, before it has learned anything."""
-        return make_learner(self.record["method"], self.record["regime"], **self.record["parameters"])
+        parameters = {name: _as_tuples(value) for name, value in self.record["parameters"].items()}
+        return make_learner(self.record["method"], self.record["regime"], **parameters)
 
     def silos(self) -> tuple[Silo, ...]:
         """The sites' tables, read again, if they are still those that the run was started with."""
@@ -238,6 +239,11 @@ class Run:
         for name, table in estimator.tables().items():
             _write_table(table, self.folder / f"{name}.csv", index=False)
         save_checkpoint(self.folder / _RESULT, *estimator.snapshot())
+
+
+def _as_tuples(value: Any) -> Any:
+    """JSON has lists only, and the parameters' defaults are tuples."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _new_record(estimator: Learner, method: str, columns: Sequence[str]) -> dict[str, Any]:

@@ -37,6 +37,10 @@ GIVEN = {
     "hidden_layers": 2,
     "hidden_units": 5,
     "threshold": 0.4,
+    "required": "x0->x1",
+    "forbidden": "x1->x2",
+    "tiers": "x0;x1,x2",
+    "exogenous": "x0",
     "seed": 11,
     "workers": 1,
 }
@@ -62,8 +66,10 @@ def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
     assert result.exit_code == 0, result.stderr
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["method"] == "feddag"
-    assert record["parameters"] == GIVEN
-    assert package.load(tmp_path / "run").get_params() == GIVEN
+    known = {"required": (("x0", "x1"),), "forbidden": (("x1", "x2"),), "tiers": (("x0",), ("x1", "x2"))}
+    expected = GIVEN | known | {"exogenous": ("x0",)}
+    assert record["parameters"] == json.loads(json.dumps(expected))
+    assert package.load(tmp_path / "run").get_params() == expected
 
 
 def test_an_option_not_given_keeps_the_estimators_default(finished):
@@ -236,7 +242,7 @@ def test_help_tells_which_methods_take_an_option(feddag):
     several, own = text.index("Parameters of several methods"), text.index("Parameters of feddag, mcsl")
     splines, end = text.index("Parameters of cam"), len(text)
     starts = sorted([several, own, splines, end])
-    for option, panel in (("--threshold", several), ("--hidden-units", own), ("--basis-functions", splines)):
+    for option, panel in (("--threshold", several), ("--temperature", own), ("--basis-functions", splines)):
         assert panel < text.index(option) < starts[starts.index(panel) + 1]
 
 

@@ -402,6 +402,10 @@ WRONG = {
     "hidden_layers": [0],
     "hidden_units": [0, 2.5],
     "threshold": [0, -1],
+    "required": ["dose", [("dose",)]],
+    "forbidden": [3],
+    "tiers": ["dose"],
+    "exogenous": ["dose", [1]],
     "seed": [-1, 1.0, 2**32],
     "workers": [0],
 }
@@ -425,7 +429,7 @@ class TestMistakes:
     def test_a_bad_table_is_refused_before_anything_is_learned(self):
         broken = SILOS["south"].assign(dose=np.nan)
         told = []
-        with pytest.raises(FeddagError, match=r"Site 'south', column 'dose': 22 missing values"):
+        with pytest.raises(FeddagError, match=r"Site 'south', column 'dose': all 22 values are missing"):
             FedDAG(**TINY).fit({**SILOS, "south": broken}, progress=told.append)
         assert not told
 

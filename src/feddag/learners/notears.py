@@ -150,6 +150,7 @@ def _lagrangian(
     h, h_gradient = acyclicity(np.where(certain, 1.0, W))
     h_gradient[certain] = 0.0
     free = np.tile(~certain.ravel(), 2)
-    value = np.sum(remainder * explained) / 2 + l1 * (halves * free).sum() + (alpha + rho * h / 2) * h
-    gradient = ((alpha + rho * h) * h_gradient - explained).ravel()
+    with np.errstate(over="ignore", invalid="ignore"):  # as in the acyclicity itself
+        value = np.sum(remainder * explained) / 2 + l1 * (halves * free).sum() + (alpha + rho * h / 2) * h
+        gradient = ((alpha + rho * h) * h_gradient - explained).ravel()
     return value, np.concatenate([gradient, -gradient]) + l1 * free

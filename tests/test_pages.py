@@ -1,0 +1,70 @@
+"""What the pages of the documentation show works as it stands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from feddag.federation.policy import Policy
+from snippets import ROOT, blocks, run_console, run_python
+
+NEEDS_A_NETWORK = ("feddag federation", "feddag site", "feddag audit")
+
+
+def _commands(page: str) -> str:
+    shown = blocks(page, "console")
+    return "".join(each for each in shown if not any(words in each for words in NEEDS_A_NETWORK))
+
+
+@pytest.mark.slow
+def test_the_tutorial_finds_the_graph_it_says(tmp_path):
+    shown = run_console(_commands("docs/tutorial.md"), tmp_path)
+    assert "SHD 0  TPR 1" in shown
+    assert (tmp_path / "run" / "report.html").exists()
+    assert "0.62 ± 0.06 nats per row" in " ".join(shown.split())
+    assert "x1,x0," not in (tmp_path / "agreed" / "graph.edges.csv").read_text(encoding="utf-8")
+    assert "GraphMetrics(shd=0," in run_python("\n".join(blocks("docs/tutorial.md", "python")), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_analyst_comes_from_a_table_to_an_effect(tmp_path):
+    shutil.copytree(ROOT / "examples" / "heart_disease", tmp_path, dirs_exist_ok=True)
+    assert "Change of oldpeak for a unit of thalach" in run_console(_commands("docs/analyst.md"), tmp_path)
+    assert (tmp_path / "draft.toml").exists()
+
+
+def test_the_data_manager_can_check_a_table(tmp_path):
+    shutil.copytree(ROOT / "examples" / "heart_disease", tmp_path, dirs_exist_ok=True)
+    assert "140 to learn from" in run_console(_commands("docs/data-manager.md"), tmp_path)
+
+
+def test_the_data_managers_policy_is_one(tmp_path):
+    (policy,) = blocks("docs/data-manager.md", "toml")
+    path = tmp_path / "policy.toml"
+    path.write_text(policy, encoding="utf-8")
+    path.chmod(0o600)
+    assert Policy.load(path).minimum_sites == 4
+
+
+def test_the_researchers_method_of_ones_own_learns(tmp_path):
+    shown = run_python("\n".join(blocks("docs/researcher.md", "python")), tmp_path)
+    assert shown.rstrip().splitlines()[-1].startswith("GraphMetrics(")
+
+
+def test_every_error_message_of_the_faq_is_one_that_feddag_has():
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)
+    messages = re.findall(r"^\| \*(.+?)\*", (ROOT / "docs" / "faq.md").read_text(encoding="utf-8"), re.MULTILINE)
+    fragments = [fragment.strip(" '.") for message in messages for fragment in re.split(r"…|\.\.\.", message)]
+    assert [fragment for fragment in fragments if len(fragment) > 10 and fragment not in source] == []
+    assert len(messages) > 40
+
+
+def test_pages_link_to_files_that_are_there():
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in [*pages, *(ROOT / "examples").rglob("*.md")]:
+        links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        local = [link for link in links if "://" not in link and link != "cli.md"]
+        assert [link for link in local if not (page.parent / link).exists()] == [], page
