@@ -120,8 +120,8 @@ class Station:
         document, arrays = load_checkpoint(self._path)
         if document.pop("data") != self._data:
             raise FeddagError(
-                f"Site {self._membership.name!r}: the data have changed since the study began. Restore them, or remove "
-                f"{self._path.parent} and take part in a new study."
+                f"Site {self._membership.name!r}: the data have changed since the study began. Restore them, or have a "
+                "new study begun."
             )
         self._memory = _Memory.of(document, arrays)
         self._site.restore(self._memory.after)
