@@ -6,13 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parents[1]
 
 
 def blocks(page: str, language: str) -> list[str]:
     """Of a page of the repository, all fences in a language."""
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [dedent(each) for each in re.findall(rf"```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
 
 
 def run_python(code: str, folder: Path) -> str:

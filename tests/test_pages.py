@@ -10,12 +10,13 @@ import pytest
 from feddag.federation.policy import Policy
 from snippets import ROOT, blocks, run_console, run_python
 
-NEEDS_A_NETWORK = ("feddag federation", "feddag site", "feddag audit")
+OF_A_NETWORK = ("feddag federation", "feddag site", "feddag audit")
+TAKES_LONG = ("--bootstraps 50",)
 
 
 def _commands(page: str) -> str:
     shown = blocks(page, "console")
-    return "".join(each for each in shown if not any(words in each for words in NEEDS_A_NETWORK))
+    return "".join(each for each in shown if not any(words in each for words in OF_A_NETWORK + TAKES_LONG))
 
 
 @pytest.mark.slow

