@@ -25,6 +25,7 @@ def test_simulated_sites_find_together_what_most_miss_alone():
     assert shown.count("alone: 0 errors") < 2
 
 
+@pytest.mark.slow
 def test_the_proteins_graph_beats_every_check():
     shown = _shown("sachs.py")
     assert "raf -- mek" in shown or "raf -> mek" in shown  # the best known of all these edges
@@ -39,6 +40,7 @@ def heart_disease(tmp_path_factory):
     return folder, run_console(commands, folder)
 
 
+@pytest.mark.slow
 def test_the_hospitals_graph_obeys_what_their_study_knows(heart_disease):
     folder, _ = heart_disease
     adjacency = pd.read_csv(folder / "run" / "graph.csv", index_col=0)
@@ -46,6 +48,7 @@ def test_the_hospitals_graph_obeys_what_their_study_knows(heart_disease):
     assert adjacency.loc["num", "oldpeak"] == 1
 
 
+@pytest.mark.slow
 def test_the_hospitals_missing_values_are_told(heart_disease):
     assert "200 rows read" in heart_disease[1]
     assert (heart_disease[0] / "run" / "report.html").exists()

@@ -79,7 +79,7 @@ def test_a_mistake_is_told_in_one_line(feddag, tmp_path, arguments, complaint):
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     store = tmp_path / "results.sqlite"
     command = [sys.executable, "-c", "from feddag.cli import main; main()", "experiment", "run", "linear"]
-    options = ["--methods", "empty,notears-admm", "--nodes", "20", "--seeds", "1-9", "--store", store]
+    options = ["--methods", "empty,feddag", "--nodes", "10", "--seeds", "1-9", "--store", store]
     process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     while not (store.exists() and Store(store).results()):
         assert process.poll() is None

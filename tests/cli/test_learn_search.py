@@ -21,8 +21,8 @@ def test_it_learns_with_knowledge_and_writes_what_it_knows(feddag, tmp_path):
     )
     assert result.exit_code == 0, result.output
     learned = package.load(run)
-    assert learned.get_params()["required"] == [[a, b]]
-    assert learned.get_params()["tiers"] == [[a], [b, c]]
+    assert learned.get_params()["required"] == ((a, b),)
+    assert learned.get_params()["tiers"] == ((a,), (b, c))
     assert (a, b) in learned.dag_.edges
     assert not {(c, d), (d, c)} & set(learned.dag_.edges)
     assert "edge_evidence.csv" in result.output

@@ -91,6 +91,7 @@ def test_the_multipliers_stay_at_the_site(monkeypatch):
     assert all(set(first.arrays) == {"rows"} for first in answers[:3])
 
 
+@pytest.mark.slow
 def test_one_site_finds_the_graph_of_notears_mlp():
     alone = SIMULATION.silos[:1]
     found, alike = (make_learner(name, seed=1).fit(alone) for name in ("notears-mlp-admm", "notears-mlp"))
@@ -98,6 +99,7 @@ def test_one_site_finds_the_graph_of_notears_mlp():
     np.testing.assert_array_equal(found.adjacency_, SIMULATION.truth.adjacency)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e3, 1e-3])
 def test_scales_that_it_cannot_cope_with_still_give_a_dag(scale):
     scaled = {silo.name: silo.values * [scale, 1, 1, 1] for silo in SIMULATION.silos}

@@ -101,6 +101,7 @@ def test_what_is_kept_of_other_data_or_another_seed_does_not_count(simulation, l
     assert len(told) == 2 * (2 + 3)
 
 
+@pytest.mark.slow
 def test_processes_change_nothing(simulation, learner):
     alone = edge_stability(learner, simulation, bootstraps=3)
     together = edge_stability(learner, simulation, bootstraps=3, jobs=2)

@@ -100,6 +100,7 @@ def test_a_job_that_carries_code_is_refused(finished, tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_a_job_that_names_another_class_is_refused(finished, tmp_path):
     job = tmp_path / "other"
     write_job(job, "other", finished.study.digest, finished.names, 3, 60.0)
@@ -142,6 +143,7 @@ def test_kits_are_for_their_owners_eyes_only(finished):
         assert all(path.stat().st_mode & 0o077 == 0 for path in (folder / "startup").iterdir())
 
 
+@pytest.mark.slow
 def test_a_kit_of_another_federation_is_not_let_in(finished, tmp_path):
     stranger = Federation(tmp_path, METHOD)
     site = finished.names[0]
