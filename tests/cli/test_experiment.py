@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -80,7 +79,13 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     store = tmp_path / "results.sqlite"
     command = [sys.executable, "-c", "from feddag.cli import main; main()", "experiment", "run", "linear"]
     options = ["--methods", "empty,feddag", "--nodes", "10", "--seeds", "1-9", "--store", store]
-    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    process = subprocess.Popen(
+        [*command, *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        # whoever runs the tests in the background may have made them deaf to it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     while not (store.exists() and Store(store).results()):
         assert process.poll() is None
         time.sleep(0.05)
