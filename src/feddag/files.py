@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ except ImportError:  # not on Windows
     fcntl = None
 
 from feddag.errors import FeddagError
+
+_LOCK_ATTEMPTS = 5
+"""Whoever only looks whether a file is locked holds it for a moment."""
 
 
 @overload
@@ -52,9 +56,27 @@ def lock(stream: IO[Any], refusal: str) -> None:
     """Keep a second writer off a file until it is closed, or its process has ended, however that ends."""
     if fcntl is None:
         return
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if attempt + 1 == _LOCK_ATTEMPTS:
+                raise FeddagError(refusal) from None
+            time.sleep(0.02)
+        except OSError:  # some network file systems have no locks
+            return
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a file's lock, as far as the system can tell: where it has no locks, always."""
+    if fcntl is None:
+        return True
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise FeddagError(refusal) from None
-    except OSError:  # some network file systems have no locks
-        pass
+        with open(path, "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

@@ -22,7 +22,6 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -35,14 +34,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
-
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
-from feddag.files import atomic_write
+from feddag.files import atomic_write, is_locked, lock
 from feddag.graphs import CausalGraph, write_graph
 from feddag.learners.base import Learner
 from feddag.learners.registry import make_learner, method_of, regime_of
@@ -56,8 +50,6 @@ from feddag.study import Study
 _RECORD, _CHECKPOINT, _RESULT = "run.json", "checkpoint.npz", "result.npz"
 PROGRESS = "progress.jsonl"
 _LOCK = ".lock"
-_LOCK_ATTEMPTS = 5
-"""Whoever only looks whether a run is at work (`at_work`) holds its lock for a moment."""
 _LEFT_BY_A_KILL = (".*.tmp", _LOCK)
 _LIBRARIES = ("jax", "numpy", "scipy", "scikit-learn")
 _GRAPH_FILES = ("graph.csv", "graph.edges.csv", "graph.dot", "graph.graphml", "graph.json")
@@ -271,16 +263,7 @@ def load(folder: str | os.PathLike[str]) -> Learner:
 
 def at_work(folder: str | os.PathLike[str]) -> bool:
     """Whether a process is learning in this folder, as far as the system can tell: where it has no locks, always."""
-    if fcntl is None:
-        return True
-    try:
-        with open(Path(folder) / _LOCK, "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
+    return is_locked(Path(folder) / _LOCK)
 
 
 def resume_command(folder: str | os.PathLike[str]) -> str:
@@ -304,23 +287,9 @@ def check_that_folder_is_free(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes off a run. The system ends the lock with its process, however that ends."""
-    if fcntl is None:
-        yield
-        return
-    with open(folder / _LOCK, "wb") as lock:
-        for attempt in range(_LOCK_ATTEMPTS):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if attempt + 1 == _LOCK_ATTEMPTS:
-                    raise FeddagError(
-                        f"{folder}: another process is at work on this run. Wait until it has ended, or stop it."
-                    ) from None
-                time.sleep(0.02)
-            except OSError:  # some network file systems have no locks
-                break
+    """Keep other processes off a run."""
+    with open(folder / _LOCK, "wb") as stream:
+        lock(stream, f"{folder}: another process is at work on this run. Wait until it has ended, or stop it.")
         yield
 
 

@@ -62,9 +62,14 @@ def test_a_method_without_a_course_says_so(random_run):
 
 
 def test_names_are_no_formulas(run_of):
-    learner = load(run_of("random", ["$x^{", "a$b", "$\\frac$"]))
-    learner.plot().figure.canvas.draw()
-    learner.plot_adjacency().figure.canvas.draw()
+    names = ["$x^{", "a$b", "$\\frac$"]
+    learner = load(run_of("random", names))
+    drawn, matrix = learner.plot(), learner.plot_adjacency()
+    for axes in (drawn, matrix):
+        axes.figure.canvas.draw()
+    assert set(names) <= {text.get_text().replace("\\$", "$") for text in drawn.texts}
+    labels = {label.get_text().replace("\\$", "$") for label in matrix.get_xticklabels()}
+    assert set(names) <= labels
 
 
 def test_only_a_fitted_learner_can_be_drawn():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ class Selection:
         return f"?query={self.query}" if self.query else f"?table={self.table}"
 
 
-class _Readable:
+class _Readable(ABC):
     """What both kinds of databases have in common."""
 
     shown: str
@@ -70,9 +71,9 @@ class _Readable:
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
         return self._rows(self.header() if columns is None else columns)
 
+    @abstractmethod
     def _rows(self, columns: Sequence[str] | None) -> pd.DataFrame:
         """Of these columns; none, but all names, where that is None."""
-        raise NotImplementedError
 
 
 class DatabaseFile(_Readable):

@@ -155,3 +155,5 @@ def test_a_kit_of_another_federation_is_not_let_in(finished, tmp_path):
         wait_until(lambda: "ertificate" in (kit / "log.txt").read_text() if (kit / "log.txt").exists() else False)
     finally:
         stranger.close()
+    assert "Successfully registered" in (finished.kits[site] / "log.txt").read_text()  # so does one that is let in
+    assert "Successfully registered" not in (kit / "log.txt").read_text()
