@@ -1,46 +1,70 @@
-"""What limits the search where it errs: its score, or the search itself? Kept in `limits.csv`, beside this file.
+"""What limits a method where it errs: its score, or its search for the best score?
 
-    .venv/bin/python benchmarks/limits.py --cells mlp-ER2-20 gp-ER4-20 --seeds 2021-2022
+    .venv/bin/python benchmarks/limits.py --settings mlp-ER2-20 gp-ER4-20 --seeds 2021-2022
+    .venv/bin/python benchmarks/limits.py --method notears --settings linear-ER2-10 --seeds 2021-2030
 
-After the fit, the true graph is scored as well. If it scores better than the graph found, the search has missed it;
-if it scores worse, no search with this score would have chosen it.
+After the fit, the true graph is scored as well: by the search's log-evidence per row, or by NOTEARS's objective. If it
+scores better than the graph found, the method has missed it; if worse, no search with this score would have chosen it.
 """
 
 from __future__ import annotations
 
 import argparse
 
-import feddag
-from cells import CELLS, Cell
-from compare import search_learner
-from store import Store, seeds_of
+import numpy as np
 
-STORE = Store("limits.csv", ("cell", "seed"), ("shd", "found", "truth"))
-"""`found` and `truth` are log-evidence per row."""
+import settings
+from feddag import compare
+from feddag.experiments.seeds import parsed
+from feddag.experiments.settings import Simulated
+from feddag.graphs import CausalGraph, threshold_to_dag
+from feddag.learners.notears import NOTEARS
+
+SAME = 1e-5
 
 
-def run(cell: Cell, seed: int) -> None:
-    silos, truth = cell.simulate(seed, "raw")
-    learner = search_learner(cell, seed).fit(silos)
-    found, true = learner.log_evidence(silos, learner.dag_), learner.log_evidence(silos, truth)
-    shd = feddag.compare(learner.dag_, truth).shd
-    STORE.keep({"cell": cell.name, "seed": seed, "shd": shd, "found": f"{found:.5f}", "truth": f"{true:.5f}"})
-    limit = "search" if true > found + 1e-9 else "score"
-    print(
-        f"{cell.name} {seed}: SHD {shd}, log-evidence found {found:.5f}, of the truth {true:.5f}: {limit}", flush=True
-    )
+def of_search(setting: Simulated, seed: int) -> tuple[int, float, float]:
+    """The SHD, and the log-evidence of the graph found and of the truth: the greater the better."""
+    drawn = setting.draw(seed)
+    learner = settings.search(setting, seed).learner().fit(list(drawn.silos))
+    found, true = (learner.log_evidence(list(drawn.silos), graph) for graph in (learner.dag_, drawn.truth))
+    return compare(learner.dag_, drawn.truth).shd, found, true
+
+
+def of_notears(setting: Simulated, seed: int) -> tuple[int, float, float]:
+    """The same of NOTEARS on pooled rows, with the sign of its objective turned."""
+    drawn = setting.draw(seed)
+    truth = drawn.truth
+    covariance = np.cov(np.concatenate([silo.values for silo in drawn.silos]).T, bias=True)
+
+    def solved(forbidden: list[tuple[str, str]]) -> tuple[CausalGraph, float]:
+        notears = NOTEARS(forbidden=forbidden)
+        weights = notears.solve(covariance, notears._knowledge(truth.names))  # as fit would
+        remainder = np.eye(len(weights)) - weights
+        objective = np.sum(remainder * (covariance @ remainder)) / 2 + notears.l1 * np.abs(weights).sum()
+        return CausalGraph(threshold_to_dag(np.abs(weights), notears.threshold), truth.names), -float(objective)
+
+    absent = [(i, j) for i in truth.names for j in truth.names if i != j and (i, j) not in truth.edges]
+    (graph, found), (_, true) = solved([]), solved(absent)
+    return compare(graph, truth).shd, found, true
+
+
+METHODS = {"search": of_search, "notears": of_notears}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", nargs="+", choices=CELLS, required=True, metavar="CELL")
-    parser.add_argument("--seeds", default="2021-2022", type=seeds_of, help="a range such as 2021-2025, or one seed")
+    parser.add_argument("--settings", nargs="+", type=settings.named, required=True, metavar="SETTING")
+    parser.add_argument("--seeds", default="2021-2022", type=parsed, help="such as 2021-2025, or one seed")
+    parser.add_argument("--method", choices=METHODS, default="search")
     asked = parser.parse_args()
-    done = STORE.finished()
+    print("| setting | seed | SHD | score of the graph found | of the truth | limited by |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for seed in asked.seeds:
-        for name in asked.cells:
-            if (name, str(seed)) not in done:
-                run(CELLS[name], seed)
+        for setting in asked.settings:
+            shd, found, true = METHODS[asked.method](setting, seed)
+            limit = "" if shd == 0 else "search" if true > found + SAME else "score"
+            print(f"| {setting.title} | {seed} | {shd} | {found:.5f} | {true:.5f} | {limit} |", flush=True)
 
 
 if __name__ == "__main__":

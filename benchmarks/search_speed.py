@@ -11,25 +11,25 @@ import argparse
 import resource
 
 import feddag
-
-SETTINGS = {"heterogeneous": ({"heterogeneous": True}, "graph"), "gp": ({"mechanism": "gp"}, "all")}
+import settings
+from feddag.experiments.settings import Simulated
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", nargs="+", type=int, default=[10, 20, 40])
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--functions", nargs="+", default=["mixed", "gp"])
     asked = parser.parse_args()
     for nodes in asked.nodes:
-        for name in asked.settings:
-            options, sharing = SETTINGS[name]
-            simulation = feddag.simulate(nodes, **options, seed=1)
-            learner = feddag.EvidenceSearch(sharing).fit(simulation)
-            metrics = feddag.compare(learner.dag_, simulation.truth)
+        for functions in asked.functions:
+            setting = Simulated(functions, nodes=nodes)
+            drawn = setting.draw(1)
+            learner = settings.search(setting, 1).learner().fit(list(drawn.silos))
+            metrics = feddag.compare(learner.dag_, drawn.truth)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             sent = max(learner.communication_.sent.values()) / 1e6
             print(
-                f"{nodes} nodes, {name}: {learner.seconds_:.1f} s, {len(learner.history_.rounds)} rounds, "
+                f"{setting.title}: {learner.seconds_:.1f} s, {len(learner.history_.rounds)} rounds, "
                 f"{sent:.2f} MB sent by a site, peak memory so far {memory:.0f} MB, SHD {metrics.shd}",
                 flush=True,
             )

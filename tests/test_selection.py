@@ -8,12 +8,13 @@ from feddag.federation import InProcess
 from feddag.graphs import CausalGraph, compare
 from feddag.selection import Validation, mean_score, select
 from feddag.silos import Silo, simulate
+from feddag.silos.kinds import CONTINUOUS, Kind
 
 LINEAR = simulate(5, mechanism="linear", sites=3, rows=150, seed=1)
 
 
 def _score(silos, graph):
-    sites = [Validation.of(silo, 0.2, 0, k) for k, silo in enumerate(silos)]
+    sites = [Validation(silo, 0.2, 0, k) for k, silo in enumerate(silos)]
     with InProcess(sites, 1) as federation:
         score = mean_score(federation, graph, silos[0].columns)
     return score, federation.ledger
@@ -71,9 +72,10 @@ def test_one_number_leaves_a_site():
 
 def test_rows_laid_aside_are_not_learned_from():
     silo = LINEAR.silos[0]
-    site = Validation.of(silo, 0.2, 0, 0)
-    assert (len(site.training), len(site.validation)) == (120, 30)
-    together = np.concatenate([site.training, site.validation])
+    site = Validation(silo, 0.2, 0, 0)
+    held_out = site._own.held_out
+    assert (site.training.rows, len(held_out)) == (120, 30)
+    together = np.concatenate([site.training.values, held_out])
     assert sorted(map(tuple, together)) == sorted(map(tuple, silo.values))
 
 
@@ -98,3 +100,15 @@ def test_mistakes_are_named_before_anything_is_learned():
     short = {"site-1": LINEAR.silos[0].values[:12]}
     with pytest.raises(FeddagError, match="Site 'site-1': 12 rows less 6"):
         select(short, "notears", {"l1": [0.1]}, validation_share=0.5)
+
+
+def test_categories_stay_categories():
+    draw = np.random.default_rng(0)
+    ward = draw.integers(3, size=300)
+    stay = np.array([0.0, 3.0, 0.0])[ward] + draw.normal(size=300)
+    kinds = (Kind("categorical", ("a", "b", "c")), CONTINUOUS)
+    silo = Silo("site", ("ward", "stay"), np.column_stack([ward, stay]), kinds)
+    assert Validation(silo, 0.2, 0, 0).training.kinds == kinds
+    joined, _ = _score([silo], CausalGraph([[0, 1], [0, 0]], silo.columns))
+    apart, _ = _score([silo], CausalGraph(np.zeros((2, 2)), silo.columns))
+    assert joined == pytest.approx(apart + 0.5 * np.log(1 / 3), abs=0.15)  # of a variance of 3, one is left

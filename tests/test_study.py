@@ -131,6 +131,11 @@ class TestDigest:
     def test_everything_else_does(self, old, new):
         assert Study.parse(TEXT.replace(old, new)).digest != STUDY.digest
 
+    def test_whether_the_graph_is_assessed_does(self):
+        on, off = (Study.parse(f"{MINIMAL}[trust]\nassess = {each}\n") for each in ("true", "false"))
+        assert on.trust.assess
+        assert off.digest == Study.parse(MINIMAL).digest != on.digest
+
     def test_the_document_is_the_study(self):
         again = Study.of(STUDY.document())
         assert again == STUDY
@@ -222,6 +227,11 @@ class TestRefusals:
             ("[sites.bern]\n", "", "privacy.secure_sum needs at least 3 sites, and the study names 2. Set it to false"),
             ("epsilon = 8", "epsilon = 0", "privacy.differential.epsilon must be a positive number. Got 0 instead."),
             ("epsilon = 8\n", "", "privacy.differential.epsilon is missing. Give a positive number."),
+            (
+                "rounds = 60",
+                "rounds = 60\n[trust]\nassess = true",
+                "trust.assess cannot be true beside privacy.differential: its sums have no noise, and no budget covers",
+            ),
             ("name =", "name ", "study.toml is no TOML: "),
         ],
     )

@@ -85,7 +85,6 @@ class Toy(FederatedLearner):
             figures = {"round": f"{len(server.history.edges)}", "edges": f"{server.history.edges[-1]}"}
             keeper.after_round(Status(None, figures, watch.seconds))
         keeper.save()
-        self.edge_scores_ = server.scores
         self.graph_ = CausalGraph(server.scores > self.threshold, columns, server.scores)
         self.history_, self.communication_ = server.history, federation.ledger
 

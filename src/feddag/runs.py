@@ -254,7 +254,18 @@ def _new_record(estimator: Learner, method: str, columns: Sequence[str]) -> dict
 
 
 def load(folder: str | os.PathLike[str]) -> Learner:
-    """The fitted estimator of a finished run."""
+    """The fitted estimator of a finished run, such as `feddag learn` leaves in its folder.
+
+    Examples:
+        >>> import feddag
+        >>> from feddag.runs import Run
+        >>> feddag.simulate(3, sites=2, rows=50).write("data")
+        >>> tables = ["data/site-01.csv", "data/site-02.csv"]
+        >>> run = Run.start("run", feddag.make_learner("notears"), feddag.read_silos(tables), tables)
+        >>> learned = run.learn(run.silos())
+        >>> feddag.load("run").graph_ == learned.graph_
+        True
+    """
     run = Run.open(folder)
     if not run.finished:
         raise FeddagError(f"{folder}: the run has not finished. Resume it with: {resume_command(folder)}")

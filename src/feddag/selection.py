@@ -5,8 +5,8 @@ fixed, and each site fits its own mechanisms anew, without the acyclicity constr
 The rows laid aside tell how well these predict, and the combination with the best mean over all sites' rows is
 chosen.
 
-The paper fits its own networks anew. Here a mechanism is a Gaussian-process regression (`learners.search.evidence`),
-which has nothing to tune, so that all methods are judged alike; and a row's score is its negative log-likelihood,
+The paper fits its own networks anew. Here a mechanism is a regression that has nothing to tune
+(`trust.own_regressions`), so that all methods are judged alike; and a row's score is its negative log-likelihood,
 variable by variable, so that units do not matter. Only the mean score leaves a site.
 
 A graph with superfluous edges predicts nearly as well as the right one, so the choice guards against lost edges more
@@ -15,34 +15,30 @@ than against false ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int8
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
-from feddag.federation import Answer, Federation, InProcess, Task, unknown_task
-from feddag.federation.protocol import Arrays
-from feddag.graphs import CausalGraph, dag_extension
+from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
+from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.registry import Regime, find_method, make_learner
-from feddag.learners.search.evidence import RIDGES, Features, layers
 from feddag.learners.status import Status
-from feddag.silos import Silo, as_silos
+from feddag.silos import Silo, read_silos
 from feddag.silos.checks import MINIMUM_ROWS
+from feddag.trust.own_regressions import OwnRegressions
+from feddag.trust.sites import levels_of
 
 PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
 SCORE = "selection.score"
-_FLOOR = 1e-6
-"""A variable that its parents determine to this share of its variance counts as determined."""
 
 Grid = Mapping[str, Sequence[Any]]
 Progress = Callable[[int, int, Status], None]
@@ -116,8 +112,8 @@ def select(
     learners = [make_learner(method, regime, **{**fixed, **each}) for each in combinations]
     for learner in learners:
         learner.check(silos)
-    sites = [Validation.of(silo, validation_share, seed, k) for k, silo in enumerate(as_silos(silos))]
-    training = [site.training_silo for site in sites]
+    sites = [Validation(silo, validation_share, seed, k) for k, silo in enumerate(read_silos(silos))]
+    training = [site.training for site in sites]
     columns = training[0].columns
     candidates = []
     with InProcess(sites, min(joblib.cpu_count(), len(sites))) as federation:
@@ -151,17 +147,10 @@ def _rank(candidate: Candidate) -> tuple[float, int]:
     return round(candidate.score, 9), int(candidate.graph.adjacency.sum())
 
 
-@dataclass
-class Validation:
+class Validation(Stateless):
     """A site's side: it fits mechanisms to some rows, and tries them on the others."""
 
-    name: str
-    columns: tuple[str, ...]
-    training: Float[np.ndarray, "row node"]
-    validation: Float[np.ndarray, "other node"]
-
-    @classmethod
-    def of(cls, silo: Silo, share: float, seed: int, position: int) -> Validation:
+    def __init__(self, silo: Silo, share: float, seed: int, position: int) -> None:
         aside = max(1, round(share * silo.rows))
         if silo.rows - aside < MINIMUM_ROWS:
             raise FeddagError(
@@ -170,64 +159,17 @@ class Validation:
             )
         order = np.random.default_rng([seed, position]).permutation(silo.rows)
         rest, chosen = np.sort(order[aside:]), np.sort(order[:aside])
-        return cls(silo.name, silo.columns, silo.values[rest], silo.values[chosen])
-
-    @property
-    def training_silo(self) -> Silo:
-        return Silo(self.name, self.columns, self.training)
+        self.name = silo.name
+        self.training = replace(silo, values=silo.values[rest])
+        """What to learn a graph from."""
+        self._own = OwnRegressions(self.training.values, silo.values[chosen], levels_of(silo))
 
     def answer(self, task: Task) -> Answer:
         if task.name != SCORE:
             raise unknown_task(self.name, task, (SCORE,))
-        score = self.score(task.arrays["adjacency"].astype(np.int8))
-        return Answer(float(len(self.validation)), {"score": np.array(score)})
+        return Answer(float(len(self._own.held_out)), {"score": np.array(self.score(task.arrays["adjacency"]))})
 
-    def score(self, adjacency: Int8[np.ndarray, "node node"]) -> float:
-        """Negative log-likelihood of a validation row, on average: the sum over the variables given their parents."""
-        mean, deviation = self.training.mean(axis=0), self.training.std(axis=0)
-        deviation = np.where(deviation > 0, deviation, 1.0)  # constant in these rows alone
-        training, validation = (self.training - mean) / deviation, (self.validation - mean) / deviation
-        features = Features(training), Features(validation)
-        return sum(
-            _unexplained(*features, node, tuple(np.flatnonzero(adjacency[:, node]).tolist()))
-            for node in range(len(adjacency))
-        )
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        pass
-
-
-def _unexplained(training: Features, validation: Features, node: int, parents: tuple[int, ...]) -> float:
-    """Negative log-likelihood of one variable's validation values, on average."""
-    y, unseen = training.values[:, node], validation.values[:, node]
-    predicted, variance = np.zeros_like(unseen), max(float(np.mean(y**2)), _FLOOR)
-    if parents:
-        rows = len(y)
-        known, new = training.joint(parents, rows), validation.joint(parents, rows)
-        centre = known.mean(axis=0)
-        ends = layers(len(parents), rows)
-        # linear, additive, or any function of all parents
-        fits = [_regression((known - centre)[:, :end], y) for end in dict.fromkeys((ends[0], ends[1], ends[-1]))]
-        _, weights, variance = max(fits, key=lambda fit: fit[0])
-        predicted = (new - centre)[:, : len(weights)] @ weights
-    squares = float(np.mean((unseen - predicted) ** 2))
-    return 0.5 * (math.log(2 * math.pi * variance) + squares / variance)
-
-
-def _regression(
-    known: Float[np.ndarray, "row feature"], y: Float[np.ndarray, " row"]
-) -> tuple[float, Float[np.ndarray, " feature"], float]:
-    """The log-evidence, weights and noise variance of y ~ N(0, σ²(I + ΦΦᵀ/λ)), at its best σ² and λ."""
-    rows = len(y)
-    values, vectors = np.linalg.eigh(known.T @ known)
-    values = np.maximum(values, 0)
-    turned = vectors.T @ (known.T @ y)
-    found = []
-    for ridge in RIDGES:
-        unexplained = max(float(y @ y - np.sum(turned**2 / (values + ridge))), _FLOOR * rows)
-        evidence = -0.5 * (rows * math.log(unexplained / rows) + float(np.sum(np.log1p(values / ridge))))
-        found.append((evidence, vectors @ (turned / (values + ridge)), unexplained / rows))
-    return max(found, key=lambda each: each[0])
+    def score(self, adjacency: Adjacency) -> float:
+        """Negative log-likelihood of a validation row, on average, after each number was brought to deviation 1."""
+        units = np.log(self._own.designs[0].frame.scale).sum()
+        return float(-units - self._own.of_graph(adjacency).mean())

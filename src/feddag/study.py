@@ -10,6 +10,7 @@
 | `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`)                        |
 | `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it               |
 | `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
+| `[trust]`           | `assess`: whether sites on a network hold the learned graph against their rows              |
 
 Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
 """
@@ -116,6 +117,12 @@ class PrivacyTerms:
 
 
 @dataclass(frozen=True)
+class TrustTerms:
+    assess: bool
+    """Off unless asked for: it takes further sums, of moments of all variables and of scores of graphs."""
+
+
+@dataclass(frozen=True)
 class Study:
     """What all sites agree on."""
 
@@ -128,6 +135,7 @@ class Study:
     sites: tuple[SiteTerms, ...]
     federation: FederationTerms
     privacy: PrivacyTerms
+    trust: TrustTerms
     source: str = field(default="The study", compare=False)
     """The file, for errors."""
 
@@ -145,6 +153,7 @@ class Study:
         top = _Table(source, "", document, _TABLES["study"])
         variables = _variables(top.table("variables", required=True))
         sites = _sites(top.table("sites"), [variable.name for variable in variables])
+        privacy = _privacy(top.table("privacy"), len(sites))
         return cls(
             name=top.take("name", _NAME),
             variables=variables,
@@ -153,7 +162,8 @@ class Study:
             knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
             sites=sites,
             federation=_federation(top.table("federation"), len(sites)),
-            privacy=_privacy(top.table("privacy"), len(sites)),
+            privacy=privacy,
+            trust=_trust(top.table("trust"), privacy),
             source=source,
         )
 
@@ -171,6 +181,7 @@ class Study:
             },
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
+            "trust": asdict(self.trust),
         }
 
     @cached_property
@@ -262,7 +273,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 _REQUIRED = object()
 _TABLES = {
-    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy"),
+    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
     "variable": ("type", "levels", "unit", "missing"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
@@ -270,6 +281,7 @@ _TABLES = {
     "site": ("columns", "identity"),
     "federation": ("quorum", "timeout"),
     "privacy": ("secure_sum", "differential"),
+    "trust": ("assess",),
     "differential": ("epsilon", "delta", "clip", "rounds"),
 }
 """The keys of each table whose keys are not names that the user gives."""
@@ -439,6 +451,16 @@ def _privacy(table: _Table, sites: int) -> PrivacyTerms:
     has_differential = table.take("differential", _TABLE, None) is not None
     differential = _differential(table.table("differential")) if has_differential else None
     return PrivacyTerms(secure_sum, differential)
+
+
+def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
+    assess = table.take("assess", must_be.boolean, False)
+    if assess and privacy.differential is not None:
+        raise FeddagError(
+            f"{table.where('assess')} cannot be true beside privacy.differential: its sums have no noise, and no "
+            "budget covers them. Set it to false, or leave out privacy.differential."
+        )
+    return TrustTerms(assess)
 
 
 def _differential(table: _Table) -> DifferentialPrivacy:

@@ -112,4 +112,8 @@ timeout = 600                         # seconds that a site may take for a task
 # delta = 1e-5
 # clip = 1.0
 # rounds = 60
+
+[trust]
+assess = false                        # true: sites on a network also hold the graph against rows that they set aside,
+                                      # which takes sums of moments and of scores; not with privacy.differential
 """

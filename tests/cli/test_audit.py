@@ -52,7 +52,7 @@ def test_what_left_is_told_in_plain_words(feddag, log):
 
 
 def test_json_has_the_same(feddag, log):
-    report = json.loads(feddag("audit", log, "--json").stdout)
+    report = json.loads(feddag("audit", log, "--format", "json").stdout)
     assert (report["site"], report["lines"], report["head"]) == ("north", 126, verify(log).head)
     flow = report["flows"][1]
     assert (flow["task"], flow["messages"], flow["bytes"], flow["sites"]) == ("feddag.solve", 60, 24000, 4)
@@ -74,7 +74,7 @@ def test_a_site_that_sent_nothing_says_so(feddag, tmp_path):
     assert feddag("audit", tmp_path / "audit.jsonl").stdout.count("Nothing.") == 2
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("options", [(), ("--format", "json")])
 def test_a_broken_chain_is_told_by_its_line_with_code_1(feddag, log, options):
     log.write_text(log.read_text().replace('"round":30', '"round":31', 1))
     result = feddag("audit", log, *options)

@@ -34,6 +34,9 @@ def test_run_show_and_report(feddag, tmp_path):
     page = tmp_path / "results.md"
     feddag("experiment", "report", "--out", page, *store)
     assert "Linear models, homogeneous data (Table 1)" in page.read_text()
+    assert feddag("experiment", "report", *store).stdout == page.read_text()  # nothing here is worth a picture
+    anew = feddag("experiment", "run", "linear", *QUICK, "--seeds", "2021", "--again", *store)
+    assert "6 cells computed, 0 were there already." in anew.stderr
 
 
 def test_parameters_by_hand_are_marked(feddag, tmp_path):

@@ -25,4 +25,4 @@ def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):
 
 def test_programs_get_the_whole_table(feddag):
     table = [{**asdict(method), "regimes": list(method.regimes)} for method in METHODS.values()]
-    assert json.loads(feddag("methods", "--json").stdout) == table
+    assert json.loads(feddag("methods", "--format", "json").stdout) == table

@@ -7,7 +7,7 @@ import pytest
 
 from feddag import read_graph, simulate
 from feddag.cli.simulate import OPTIONS
-from feddag.silos import as_silos
+from feddag.silos import read_silos
 
 GIVEN = {
     "nodes": 4,
@@ -60,7 +60,7 @@ def test_the_files_hold_what_the_library_draws(feddag, tmp_path):
     result = feddag("simulate", tmp_path / "data", "--nodes", 3, "--sites", 2, "--rows", 20, "--seed", 5)
     expected = simulate(3, sites=2, rows=20, seed=5)
 
-    read = as_silos(sorted((tmp_path / "data").glob("site-*.csv")))
+    read = read_silos(sorted((tmp_path / "data").glob("site-*.csv")))
     assert [silo.name for silo in read] == [silo.name for silo in expected.silos]
     assert all(
         abs(ours.values - theirs.values).max() < 1e-12 for ours, theirs in zip(read, expected.silos, strict=True)

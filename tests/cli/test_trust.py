@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import feddag as package
+from feddag.federation.checkpoint import load_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,27 @@ def test_stability_writes_its_tables_and_goes_on_from_what_is_there(feddag, fini
     assert feddag("stability", folder, "--bootstraps", 4, "--jobs", 1).stderr == ""
 
 
+def test_stability_of_tables_learns_the_graph_first_as_learn_would(feddag, sites, finished, tmp_path):
+    options = ("--bootstraps", 2, "--jobs", 1, "--quiet")
+    result = feddag("stability", *sites, "--out", tmp_path / "run", "--method", "notears", "--l1", 0.2, *options)
+    assert result.exit_code == 0, result.stderr
+    learned = package.load(tmp_path / "run")
+    assert (learned.l1, "Of 2 graphs learned from rows drawn again" in result.stdout) == (0.2, True)
+    again = feddag("stability", tmp_path / "run", *options)
+    assert again.stdout.splitlines() == result.stdout.splitlines()[-len(again.stdout.splitlines()) :]
+    assert len(pd.read_csv(tmp_path / "run" / "mechanisms.csv")) == 9
+
+
+def test_a_seed_goes_to_the_draws_and_to_a_learner_that_takes_one(feddag, sites, quick, tmp_path):
+    options = ("--bootstraps", 1, "--jobs", 1, "--seed", 7, "--quiet")
+    for method, more in (("feddag", quick), ("notears", ())):
+        result = feddag("stability", *sites, "--method", method, *more, "--out", tmp_path / method, *options)
+        assert result.exit_code == 0, result.stderr
+    assert package.load(tmp_path / "feddag").seed == 7
+    kept = [load_checkpoint(tmp_path / name / "stability" / "bootstrap-001.npz")[0] for name in ("feddag", "notears")]
+    assert [document["seed"] for document in kept] == [7, 7]
+
+
 def test_effects_are_told_by_site_for_people_and_for_programs(feddag, finished):
     folder, _ = finished
     cause, effect = package.load(folder).graph_.edges[0]
@@ -106,6 +128,9 @@ def test_the_graph_is_written_for_dowhy(feddag, finished, tmp_path):
         (["effects", "{run}", "--dowhy", "{run}/graph.txt"], "End it in .gml"),
         (["stability", "{run}", "--bootstraps", "0"], "bootstraps must be"),
         (["stability", "nowhere"], "is not a run"),
+        (["stability", "a.csv", "b.csv"], "2 tables are given, and no folder for the run. Name one: --out RUN"),
+        (["stability", "{run}", "--l1", "0.1"], "is taken for a run, which says how to learn. Leave out --l1"),
+        (["stability", "a.csv", "--out", "{run}"], "a.csv"),
     ],
 )
 def test_mistakes_are_told_in_one_line(feddag, finished, arguments, complaint):

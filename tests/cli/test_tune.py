@@ -35,3 +35,9 @@ def test_a_mistake_is_told_in_one_line(feddag, sites, arguments, complaint):
     assert result.exit_code == 2
     assert complaint in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_sites_are_named_as_for_learn(feddag):
+    result = feddag("tune", "north=nowhere.csv", "--grid", "l1=0.1")
+    assert result.exit_code == 2
+    assert "Site 'north': nowhere.csv does not exist" in result.stderr

@@ -16,7 +16,7 @@ from feddag.experiments.experiment import Row
 from feddag.experiments.formats import FORMATS, written
 from feddag.experiments.plots import plot
 from feddag.experiments.published import Figure
-from feddag.experiments.report import report
+from feddag.experiments.report import report, write_report
 from feddag.experiments.result import compute
 from feddag.experiments.settings import Simulated
 
@@ -134,11 +134,30 @@ def test_every_format_has_ours_and_the_published(filled, format_):
 
 
 def test_the_report_tells_what_is_there(filled):
-    page = report(filled)
+    page = report(filled).page
     assert "| [linear](#linear-models-homogeneous-data-table-1) | Table 1 | 18 of 480 | " in page
     assert "| all | NOTEARS | 1.5 ± 0.5 | 1.6 ± 1.6 | = |" in page
     assert "| gp | Table 2 | 0 of 760 |" in page
     assert page.count("\n## ") == 2  # linear, and figure 8, which shares its cells
+    assert "![" not in page
+
+
+def test_the_report_shows_pictures_that_stand_beside_it(filled, made, tmp_path):
+    pytest.importorskip("matplotlib")
+    figures = tmp_path / "figures" / "page"
+    figures.mkdir(parents=True)
+    (figures / "gp.svg").write_text("of an older page")
+    (figures / "mine.svg").write_text("of the user")
+    for cell in find_experiment("participation").restricted(nodes=[10], methods=["GS-FedDAG"]).cells([2021]):
+        filled.keep(made(cell, shd=2.0, tpr=0.9))
+    write_report(filled, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", page)
+    assert shown == ["figures/page/linear.svg", "figures/page/participation.svg"]
+    assert {path.name for path in figures.iterdir()} == {"linear.svg", "participation.svg", "mine.svg"}
+    drawn = [(tmp_path / path).read_bytes() for path in shown]
+    write_report(filled, tmp_path / "page.md")
+    assert [(tmp_path / path).read_bytes() for path in shown] == drawn
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
@@ -155,7 +174,7 @@ def test_a_curve_can_be_drawn(store, made, tmp_path):
     for cell in experiment.restricted(methods=["GS-FedDAG"]).cells([2021, 2022]):
         store.keep(made(cell, shd=2.0, tpr=0.9))
     plot(experiment, store, tmp_path / "curve.svg")
-    assert "gp ER2, 10 nodes: participation" in _comments(tmp_path / "curve.svg")
+    assert {"gp ER2, 10 nodes", "participation", "GS-FedDAG", "published"} <= _texts(tmp_path / "curve.svg")
 
 
 def test_the_course_of_an_optimisation_can_be_drawn(store, made, tmp_path):
@@ -167,12 +186,23 @@ def test_the_course_of_an_optimisation_can_be_drawn(store, made, tmp_path):
     for cell in experiment.restricted(methods=["GS-FedDAG"]).cells():
         store.keep(replace(made(cell, shd=1.0, tpr=0.9), history=course))
     plot(experiment, store, tmp_path / "course.svg")
-    assert "after sub-problem" in _comments(tmp_path / "course.svg")
+    assert {"after sub-problem 1", "ρ", "SHD between sites"} <= _texts(tmp_path / "course.svg")
 
 
-def _comments(path) -> str:
-    """matplotlib draws text as shapes, and names each in a comment."""
-    return " ".join(re.findall(r"<!-- (.*?) -->", path.read_text()))
+def _texts(path) -> set[str]:
+    return set(re.findall(r"<text [^>]*>(.*?)</text>", path.read_text()))
+
+
+def test_points_stand_in_the_order_of_the_axis_whichever_line_has_them(store, made, tmp_path):
+    pytest.importorskip("matplotlib")
+    experiment = find_experiment("rows").restricted(methods=["GS-FedDAG", "evidence search"])
+    for setting in experiment.settings:
+        for row in experiment.rows:
+            if row.method == "search" or setting.rows in (100, 900):
+                store.keep(made(row.cell(setting, 2021), shd=1.0, tpr=0.9))
+    plot(experiment, store, tmp_path / "rows.svg")
+    ticks = re.findall(r">(100|300|600|900)</text>", (tmp_path / "rows.svg").read_text())
+    assert ticks == ["100", "300", "600", "900"]
 
 
 def test_what_cannot_be_drawn_is_refused(filled, tmp_path):

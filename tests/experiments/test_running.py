@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from counting_learner import SETTING, cells, fits
 
 from feddag.errors import FeddagError
 from feddag.experiments import Cell, Store, find_experiment, run
-from feddag.experiments.result import history_of
+from feddag.experiments.result import history_of, reported_graphs
 from feddag.experiments.running import on_dask
 from feddag.experiments.settings import Real
 
@@ -77,6 +78,27 @@ def test_a_learner_that_has_a_guess_for_each_direction_is_judged_by_it(store):
     for regime in ("federated", "all"):
         run([Cell(SETTING, "search", regime, 1, {"sharing": "all"})], store)
     assert [result.graph["undirected"] for result in store.results()] == [[[]], [[]]]
+
+
+def test_what_it_only_guessed_is_kept_too(store):
+    cell = Cell(SETTING, "search", "federated", 1, {"sharing": "all"})
+    run([cell], store)
+    (result,) = store.results()
+    learner = cell.learner().fit(list(SETTING.draw(1).silos))
+    assert learner.graph_.undirected_edges
+    (reported,) = reported_graphs(result)
+    np.testing.assert_array_equal(reported.adjacency, learner.graph_.adjacency)
+    older = {name: value for name, value in result.graph.items() if name != "guessed"}
+    assert reported_graphs(replace(result, graph=older)) is None
+
+
+def test_a_cell_is_run_again_on_request(store, tmp_path, counting):
+    log = tmp_path / "fits"
+    run(cells(log, 0.0, [1, 2]), store)
+    anew = run(cells(log, 0.0, [1]), store, again=True)
+    assert (anew.there_before, anew.computed) == (0, 1)
+    assert [seed for seed, _ in fits(log)] == [1, 2, 1]
+    assert len(store.results()) == 2
 
 
 def test_one_cells_trouble_is_no_other_cells(store, tmp_path, counting):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +14,26 @@ import pytest
 import feddag.federation.station as module
 from feddag import FeddagError, simulate
 from feddag.federation.audit import verify
-from feddag.federation.journal import Journal
+from feddag.federation.disclosures import DISCLOSURES
+from feddag.federation.journal import Entry, Journal
 from feddag.federation.network import Network, OutOfReachError, PausedError, Terms
 from feddag.federation.participation import (
     StudyTable,
+    assess,
     learn,
     noise_in_words,
     pinned_identities,
     secure_server,
     spent_privacy,
+    study_forms,
     with_noise,
 )
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Task
 from feddag.federation.station import Membership, Station
-from feddag.federation.wire import encode_answer, encode_task
+from feddag.federation.wire import decode_task, encode_answer, encode_task
 from feddag.study import Study
+from feddag.trust import assess as assess_here
 
 SIMULATION = simulate(4, mechanism="linear", sites=4, rows=[60, 80, 70, 90], seed=1)
 NAMES = tuple(silo.name for silo in SIMULATION.silos)
@@ -53,6 +59,7 @@ class Net:
         """Called before a request reaches a site; what it raises is what the server sees."""
         self.after = lambda site, request, reply: reply
         self.requests: list[tuple[str, str]] = []
+        self.timeout = 30.0
         self.told: list[str] = []
         for silo in SIMULATION.silos:
             self.start(silo)
@@ -69,10 +76,12 @@ class Net:
                 NAMES.index(silo.name),
                 study.federation.quorum,
                 study.privacy.secure_sum,
+                study.federation.timeout,
                 pinned_identities(study),
                 noise_in_words(study),
             ),
             self.wrap(StudyTable(study, study.silo(silo.name, silo.to_frame()))),
+            forms=study_forms(study),
             rows=silo.rows,
             data=silo.digest(),
             policy=Policy(unprotected_sums=not study.privacy.secure_sum),
@@ -88,7 +97,7 @@ class Net:
         return called
 
     def server(self, sites=NAMES) -> Network:
-        terms = Terms(self.study.digest, NAMES, self.study.federation.quorum, 30.0)
+        terms = Terms(self.study.digest, NAMES, self.study.federation.quorum, self.timeout)
         calls = {site: self.call(site) for site in sites}
         return Network(terms, calls, Journal(self.folder / "journal"), self.told.append, secure_server(self.study))
 
@@ -161,6 +170,52 @@ def test_a_site_lost_in_the_middle_of_a_protected_sum_does_no_harm(net, request_
     net.before = lost
     _, network = net.learn()
     assert list(network.absent) == [NAMES[1]]
+
+
+class SlowSites:
+    """Sites that need longer than the study allows for the third round, and work on until it is done."""
+
+    def __init__(self, net, *sites) -> None:
+        self.net, self.sites = net, sites
+        self.state = dict.fromkeys(sites, "in time")
+        self.told: list[str] = []
+        net.timeout = 0.01
+        net.before, net.after = self.before, self.after
+
+    def before(self, site, request, content):
+        if site in self.sites and request == "late":
+            self.told.append(site)
+        if request == "work" and content["round"] == 2 and self.state.get(site) == "in time":
+            self.state[site] = "slow"
+            self.net.stations[site].reply(request, content)  # it works on, and nobody hears of it
+            time.sleep(0.02)
+            raise OutOfReachError("no reply in time")
+
+    def after(self, site, request, reply):
+        if request == "ping" and self.state.get(site) == "slow":
+            self.state[site] = "done"
+            return {"busy": True}
+        return reply
+
+
+def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(net, monkeypatch):
+    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    slow = SlowSites(net, NAMES[1])
+    _, network = net.learn()
+    assert not network.absent
+    assert slow.told == [NAMES[1]]
+    assert any(f"Site '{NAMES[1]}' is too slow: it took longer than the 0.01 seconds" in each for each in net.told)
+    assert any("took longer than the 600 seconds that the study allows" in each for each in net.told)
+    assert 0 < network.ledger.sent[NAMES[1]] < network.ledger.sent[NAMES[0]]
+
+
+def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(net, tmp_path, monkeypatch):
+    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+    SlowSites(net, *NAMES[:2])
+    learner, network = net.learn()
+    assert not network.absent
+    np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
 
 def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, tmp_path):
@@ -259,6 +314,8 @@ def test_a_server_refuses_an_answer_of_another_form_or_of_no_numbers(tmp_path):
         )
         _, network = net.learn()
         assert list(network.refused) == [NAMES[1]]
+        assert (NAMES[1], "refused") in net.requests
+        assert any(message.startswith("the server takes no more answers of this site") for message in net.told)
 
 
 def test_a_tampered_message_of_a_protected_sum_is_found_out(net):
@@ -284,7 +341,28 @@ def test_a_full_disk_is_told_and_nothing_is_lost(net, monkeypatch):
 
     monkeypatch.setattr(module, "save_checkpoint", full)
     _, network = net.learn()
-    assert "No space left on device" in network.refused[NAMES[2]]
+    memory = net.folder / NAMES[2] / "memory"
+    assert network.refused[NAMES[2]] == (
+        f"Site '{NAMES[2]}': {memory}: No space left on device. Make room there, and run the study again: what was "
+        "done is kept."
+    )
+
+
+def test_a_journal_that_finds_no_room_says_so_and_leaves_nothing_half_written(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "journal")
+    entry = Entry("digest", {"W": np.zeros(3)}, 3, {}, {})
+
+    def full(stream, **arrays):
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(np, "savez", full)
+        with pytest.raises(FeddagError, match=r"journal: No space left on device\. Make room there, and run the study"):
+            journal.write(0, entry)
+    assert not list((tmp_path / "journal").iterdir())
+    journal.write(0, entry)
+    assert len(journal) == 1
 
 
 def test_a_site_answers_no_task_but_the_study_s(net):
@@ -296,6 +374,24 @@ def test_a_site_answers_no_task_but_the_study_s(net):
     assert set(station.reply("work", {})) == {"error"}
 
 
+def test_a_site_refuses_a_task_out_of_range_in_words_on_both_sides(net):
+    asked = []
+
+    def watched(site, request, content):
+        if request == "work":
+            asked.append(content)
+
+    net.before = watched
+    net.learn()
+    station, task = net.stations[NAMES[0]], decode_task(asked[-1]["task"])
+    hostile = replace(task, numbers={**task.numbers, "rho": 1e30})
+    reply = station.reply("work", {**asked[-1], "round": 10**6, "task": encode_task(hostile)})
+    assert "Site 'site-01' refuses feddag.solve: rho must be between" in reply["error"]
+    assert reply["error"] in net.told
+    assert "no whole number" in station.reply("work", {**asked[-1], "round": "7"})["error"]
+    assert station._memory.round == asked[-1]["round"]  # nothing was worked on
+
+
 def test_a_site_s_own_policy_has_the_last_word(tmp_path):
     study = study_of(secure=False)
     with pytest.raises(FeddagError, match="unprotected_sums"):
@@ -303,6 +399,7 @@ def test_a_site_s_own_policy_has_the_last_word(tmp_path):
             tmp_path / "memory",
             Membership(study.digest, NAMES, 0, 3, secure_sum=False),
             StudyTable(study, SIMULATION.silos[0]),
+            forms=study_forms(study),
             rows=60,
             data="",
             policy=Policy(),
@@ -379,3 +476,89 @@ def test_what_a_site_says_of_its_values_stays_there(net):
     _, network = net.learn()
     assert network.refused == {NAMES[0]: "Site 'site-01' could not work on feddag.solve. Its own log says why."}
     assert any("123.456" in message for message in net.told)
+
+
+ON = "[trust]\nassess = true\n"
+CHECKS = {"moments.sums", "moments.products", "trust.rows", "trust.held-out"}
+
+
+def learned_and_assessed(net):
+    network = net.server()
+    try:
+        network.open()
+        learner = learn(net.study, network, lambda status: None)
+        return learner, assess(net.study, learner, network, net.told.append)
+    finally:
+        network.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "secure", "scale"),
+    [("notears", True, "none"), ("notears", False, "federated"), ("search", True, "federated")],
+)
+def test_the_assessment_is_that_of_one_process(tmp_path, method, secure, scale):
+    parameters = "parameters = { restarts = 0 }" if method == "search" else ""
+    data = f'[data]\nscale = "{scale}"\n'
+    study = study_of(f'name = "{method}"\n{parameters}', secure=secure, more=data + ON)
+    learner, there = learned_and_assessed(Net(tmp_path, study))
+    here = assess_here(learner, study.silos({silo.name: silo.to_frame() for silo in SIMULATION.silos}))
+
+    assert len(there.held_out) >= 3
+    assert (there.verdict, there.warnings) == (here.verdict, here.warnings)
+    assert asdict(there.sortability) == pytest.approx(asdict(here.sortability))
+    for ours, theirs in zip(there.held_out, here.held_out, strict=True):
+        assert ours.graph == theirs.graph
+        found, expected = ([each.score, each.difference, each.error] for each in (ours, theirs))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_all_that_the_checks_take_stands_in_a_site_s_log_in_plain_words(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+    learned_and_assessed(net)
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    sent = {flow.task: flow for flow in flows if flow.direction == "out"}
+    assert set(sent) >= CHECKS
+    for task in CHECKS:
+        assert (sent[task].protection, sent[task].sites) == ("secure sum", 4)
+        assert all(DISCLOSURES[task].words(array) for array in sent[task].arrays)
+
+
+def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path):
+    net = Net(tmp_path, study_of())
+    assert learned_and_assessed(net)[1] is None
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    assert not CHECKS & {flow.task for flow in flows}
+    task = encode_task(Task("trust.rows", 0, {}, {}, (0, 1, 2, 3)))
+    assert "error" in net.stations[NAMES[0]].reply("work", {"round": 99, "task": task})
+
+
+def test_other_questions_of_trust_stay_unanswered():
+    known = set(study_forms(study_of(more=ON)))
+    assert {name for name in DISCLOSURES if name.startswith("trust.")} & known == {"trust.rows", "trust.held-out"}
+
+
+def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_graph(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+    net.stations[NAMES[2]]._policy = Policy(tasks=("feddag.*", "moments.*"))
+    learner, assessment = learned_and_assessed(net)
+    assert learner.graph_.names == SIMULATION.silos[0].columns
+    assert assessment is None
+    assert any("The graph is not assessed" in each and "'trust.held-out'" in each for each in net.told)
+
+
+def test_after_a_site_was_lost_in_the_checks_the_same_study_makes_up_for_them(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+
+    def lost(site, request, content):
+        if site == NAMES[1] and request == "work" and b"trust.held-out" in content["task"]:
+            raise OutOfReachError("gone")
+
+    net.before = lost
+    learner, assessment = learned_and_assessed(net)
+    assert assessment is None
+    net.before = lambda site, request, content: None
+    rounds = len(net.server()._journal)
+    again, assessment = learned_and_assessed(net)
+    np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
+    assert assessment is not None
+    assert len(net.server()._journal) == rounds + 2

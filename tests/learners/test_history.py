@@ -61,7 +61,7 @@ def test_the_frame_has_one_row_per_round_and_a_column_per_site(history):
 def test_rounds_without_a_view_of_the_sites_have_a_frame_too():
     frame = History([Round(1, 1, 10, 0.1, 0.0, 1.0, 3, 0.5)]).to_frame()
     assert frame.columns.tolist() == [
-        "round", "sub_problem", "step", "rho", "alpha", "h", "edges", "seconds"
+        "round", "sub_problem", "step", "rho", "alpha", "h", "edges", "seconds", "bytes_sent", "bytes_received"
     ]  # fmt: skip
 
 

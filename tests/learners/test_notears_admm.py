@@ -69,7 +69,10 @@ def test_the_gradient_is_that_of_the_servers_lagrangian(shape):
 def test_what_leaves_a_site_does_not_grow_with_its_rows():
     learned = NOTEARSADMM(it_max=5).fit(SIMULATION)
     assert set(learned.communication_.sent.values()) == {8 * (1 + 5 * 16)}
-    assert list(learned.history_.to_frame().columns) == ["round", "ρ", "h", "edges"]
+    history = learned.history_.to_frame()
+    assert list(history.columns) == ["round", "ρ", "h", "bytes_sent", "bytes_received", "edges"]
+    sites = len(SIMULATION.silos)
+    assert history["bytes_sent"].tolist()[:5] == [8 * sites * (1 + round_ * 16) for round_ in range(1, 6)]
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e-3])

@@ -53,3 +53,10 @@ def test_variances_give_the_graph_of_these_data_away_and_scaled_columns_do_not()
 
 def _unnamed(graph):
     return type(graph)(graph.adjacency, make_learner("empty").fit([ROWS]).graph_.names)
+
+
+@pytest.mark.parametrize("name", ["var-sortnregress", "r2-sortnregress"])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_one_unit_for_all_columns_changes_no_edge(name, unit):
+    learned = make_learner(name).fit(SIMULATION).graph_
+    assert make_learner(name).fit([silo.values * unit for silo in SIMULATION.silos]).graph_.edges == learned.edges

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from feddag import FeddagError, load
 from feddag.cli import app
 from feddag.reports import write_report
 from feddag.reports.contents import Contents
+from feddag.reports.formats import size
 from feddag.reports.markup import Markup, json_script, tag
 from feddag.runs import Run
 
@@ -219,6 +221,30 @@ def test_a_federation_shows_the_loss_of_each_site(run_of):
     assert last == pytest.approx(history["loss[Basel]"].iloc[-1])
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("feddag", {"model": "linear", "it_inner": 10, "it_fl": 5, "rho_max": 0.1}),
+        ("search", {"restarts": 0}),
+        ("notears-admm", {"it_max": 4}),
+    ],
+)
+def test_what_was_sent_grows_round_by_round_up_to_the_total(run_of, method, parameters):
+    folder = run_of(method, ["a", "b", "c"], **parameters)
+    contents = Contents.of_run(folder)
+    chart = next(chart for chart in contents.charts if chart.title == "Sent by all sites so far")
+    assert (np.diff(chart.mean) >= 0).all()
+    assert chart.mean[-1] == sum(contents.learner.communication_.sent.values())
+    assert not chart.logarithmic
+    assert f"{chart.title}, from {size(chart.mean[0])} to {size(chart.mean[-1])}" in write_report(folder).read_text()
+
+
+def test_sites_that_learned_alone_have_sent_nothing(run_of):
+    quick = {"model": "linear", "it_inner": 10, "it_fl": 5, "rho_max": 0.1}
+    contents = Contents.of_run(run_of("feddag", ["a", "b", "c"], sharing="none", **quick))
+    assert "Sent by all sites so far" not in [chart.title for chart in contents.charts]
+
+
 def test_a_graph_without_edges_has_a_report(run_of):
     assert "No edges were found." in page_of(run_of("empty", ["a", "b"])).text
 
@@ -238,6 +264,9 @@ def test_a_run_whose_tables_stayed_elsewhere_has_a_report(copied, notears_run):
     record |= {"federated": True, "sites": [{"name": "Basel"}, {"name": "Lyon"}], "data": {"missing": "error"}}
     (folder / "run.json").write_text(json.dumps(record))
     contents = Contents.of_run(folder)
+    assert "For the checks" not in page_of(folder).text
+    (folder / "run.json").write_text(json.dumps(record | {"study": {"digest": "0" * 64, "trust": {"assess": True}}}))
+    assert "For the checks: rows, means and covariances" in page_of(folder).text
     assert contents.command is None
     assert contents.site_table.headings == ("site", "bytes sent", "bytes received")
     assert "Rows – in all" in page_of(folder).text

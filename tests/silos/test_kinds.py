@@ -8,7 +8,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.learners.registry import make_learner
-from feddag.silos import Silo, as_silos
+from feddag.silos import Silo, read_silos
 from feddag.silos.coding import MOST_LEVELS, coded
 from feddag.silos.kinds import CONTINUOUS, Kind, Variable
 
@@ -26,7 +26,7 @@ def cycle(*values) -> list:
 
 def refusal(silos) -> str:
     with pytest.raises(FeddagError) as caught:
-        as_silos(silos)
+        read_silos(silos)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -44,11 +44,11 @@ class TestInference:
         ],
     )
     def test_only_texts_and_booleans_are_discrete(self, values, kind):
-        (silo,) = as_silos([table(z=cycle(*values))])
+        (silo,) = read_silos([table(z=cycle(*values))])
         assert silo.kinds == (CONTINUOUS, CONTINUOUS, kind)
 
     def test_levels_are_those_of_all_sites_in_sorted_order(self):
-        north, south = as_silos([table(z=cycle("b", "d")), table(z=cycle("a", "c"))])
+        north, south = read_silos([table(z=cycle("b", "d")), table(z=cycle("a", "c"))])
         assert north.kinds[2] == south.kinds[2] == Kind("categorical", ("a", "b", "c", "d"))
         assert north.values[:2, 2].tolist() == [1, 3]
         assert south.values[:2, 2].tolist() == [0, 2]
@@ -64,8 +64,8 @@ class TestInference:
         assert "'name 0' in row 1 is not a number" in refusal([frame])
 
     def test_silos_keep_their_kinds(self):
-        first = as_silos([table(z=cycle("a", "b", "c"))])
-        again = as_silos(first)
+        first = read_silos([table(z=cycle("a", "b", "c"))])
+        again = read_silos(first)
         assert again[0].kinds == first[0].kinds
         assert again[0].digest() == first[0].digest()
 
@@ -107,7 +107,9 @@ class TestDeclared:
 class TestAgreement:
     def test_every_site_and_column_that_differs_is_told(self):
         numbers, words = table(z=rng.normal(size=ROWS)), table(z=cycle("a", "b", "c"))
-        message = refusal({"north": numbers, "south": as_silos([words])[0], "east": numbers.rename(columns={"y": "Y"})})
+        message = refusal(
+            {"north": numbers, "south": read_silos([words])[0], "east": numbers.rename(columns={"y": "Y"})}
+        )
         assert message == (
             "Site 'south' has of another kind 'z' (categorical (a, b, c), not continuous), compared with site 'north'. "
             "Give every site the same columns. Site 'east' lacks 'y' and has besides 'Y', compared with site 'north'. "
@@ -127,7 +129,7 @@ class TestAgreement:
     @pytest.mark.parametrize("levels", [("f", "m"), (True, False)])
     def test_one_level_will_do_at_a_site_but_not_at_all(self, levels):
         constant, other = table(z=cycle(levels[0])), table(z=cycle(levels[1]))
-        assert [set(silo.values[:, 2]) for silo in as_silos([constant, other])] in ([{0}, {1}], [{1}, {0}])
+        assert [set(silo.values[:, 2]) for silo in read_silos([constant, other])] in ([{0}, {1}], [{1}, {0}])
         assert (
             f"Column 'z': the value is {levels[0] if levels[0] == 'f' else 1} in every row of every site."
             in refusal([constant, constant])

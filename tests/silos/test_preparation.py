@@ -9,7 +9,7 @@ from scipy.stats import zscore
 
 from feddag.errors import FeddagError
 from feddag.federation import Task
-from feddag.silos import Preparation, Silo, as_silos, read_silos
+from feddag.silos import Preparation, Silo, read_silos
 from feddag.silos.kinds import CONTINUOUS, Kind
 from feddag.silos.scaling import ScaleSite
 
@@ -32,7 +32,7 @@ def with_gaps() -> pd.DataFrame:
 class TestMissing:
     def test_they_are_refused_unless_asked_otherwise_in_every_column(self):
         with pytest.raises(FeddagError) as caught:
-            as_silos({"north": with_gaps(), "south": table()})
+            read_silos({"north": with_gaps(), "south": table()})
         assert str(caught.value) == (
             "Site 'north', column 'a': 2 missing values, the first in row 2. Drop or impute them: missing='drop' or "
             "'impute'. Site 'north', column 'c': 3 missing values, the first in row 6. Drop or impute them: "
@@ -124,6 +124,6 @@ class TestScale:
 
     def test_learners_take_prepared_silos_as_they_are(self):
         silos = read_silos([with_gaps(), table()], missing="drop", scale="site")
-        for before, after in zip(silos, as_silos(silos), strict=True):
+        for before, after in zip(silos, read_silos(silos), strict=True):
             assert before.account == after.account
             np.testing.assert_array_equal(before.values, after.values)

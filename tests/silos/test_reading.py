@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from feddag.errors import FeddagError
-from feddag.silos import Silo, as_silos, simulate
+from feddag.silos import Silo, read_silos, simulate
 
 ROWS = 12
 values = np.random.default_rng(0).normal(size=(ROWS, 3))
@@ -26,35 +26,35 @@ def written(path: Path, *lines: str) -> Path:
 
 def refusal(silos) -> str:
     with pytest.raises(FeddagError) as caught:
-        as_silos(silos)
+        read_silos(silos)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 class TestTables:
     def test_a_frame_keeps_its_names_and_values(self):
-        (silo,) = as_silos([frame])
+        (silo,) = read_silos([frame])
         assert (silo.name, silo.columns, silo.rows) == ("site-01", ("a", "b", "c"), ROWS)
         np.testing.assert_array_equal(silo.values, values)
 
     def test_an_arrays_columns_are_numbered(self):
-        assert as_silos([values])[0].columns == ("x0", "x1", "x2")
+        assert read_silos([values])[0].columns == ("x0", "x1", "x2")
         wide = np.random.default_rng(0).normal(size=(ROWS, 11))
-        assert as_silos([wide])[0].columns[::10] == ("x00", "x10")  # names sort as the columns do
+        assert read_silos([wide])[0].columns[::10] == ("x00", "x10")  # names sort as the columns do
 
     def test_a_mapping_names_the_sites(self):
-        assert [silo.name for silo in as_silos({"north": frame, 2: values[:, ::-1] @ np.eye(3)} | {2: frame})] == [
+        assert [silo.name for silo in read_silos({"north": frame, 2: values[:, ::-1] @ np.eye(3)} | {2: frame})] == [
             "north",
             "2",
         ]
 
     def test_silos_keep_their_names(self):
-        (silo,) = as_silos([Silo("ward", ("a", "b", "c"), values)])
+        (silo,) = read_silos([Silo("ward", ("a", "b", "c"), values)])
         assert (silo.name, silo.columns) == ("ward", ("a", "b", "c"))
 
     def test_a_simulation_is_its_silos(self):
         simulation = simulate(3, sites=2, rows=20)
-        for ours, theirs in zip(as_silos(simulation), simulation.silos, strict=True):
+        for ours, theirs in zip(read_silos(simulation), simulation.silos, strict=True):
             assert (ours.name, ours.columns) == (theirs.name, theirs.columns)
             np.testing.assert_array_equal(ours.values, theirs.values)
 
@@ -69,13 +69,13 @@ class TestTables:
             case _:
                 frame.to_csv(path, index=False)
         for given in (path, str(path), [path], {"north": str(path)}):
-            (silo,) = as_silos(given)
+            (silo,) = read_silos(given)
             assert (silo.name, silo.columns) == ("north", ("a", "b", "c"))
             np.testing.assert_array_equal(silo.values, values)
 
     def test_many_sites_are_numbered_so_that_their_names_sort(self):
-        assert [silo.name for silo in as_silos([frame] * 10)][::9] == ["site-01", "site-10"]
-        assert as_silos([frame] * 100)[0].name == "site-001"
+        assert [silo.name for silo in read_silos([frame] * 10)][::9] == ["site-01", "site-10"]
+        assert read_silos([frame] * 100)[0].name == "site-001"
 
     def test_files_of_one_name_in_two_folders_are_told_apart_by_their_paths(self, tmp_path):
         paths = []
@@ -83,28 +83,28 @@ class TestTables:
             (tmp_path / folder).mkdir()
             paths.append(written(tmp_path / folder / "data.csv", *LINES))
         other = written(tmp_path / "west.csv", *LINES)
-        assert [silo.name for silo in as_silos([*paths, other])] == [*map(str, paths), "west"]
+        assert [silo.name for silo in read_silos([*paths, other])] == [*map(str, paths), "west"]
 
 
 class TestSeparatedFiles:
     def test_spaces_around_names_do_not_count(self, tmp_path):
         path = written(tmp_path / "n.csv", " a ,b, c", *BODY)
-        assert as_silos(path)[0].columns == ("a", "b", "c")
+        assert read_silos(path)[0].columns == ("a", "b", "c")
 
     def test_names_may_be_quoted_and_hold_separators(self, tmp_path):
         path = written(tmp_path / "n.csv", '"a, or b",b,"c"', *BODY)
-        assert as_silos(path)[0].columns == ("a, or b", "b", "c")
+        assert read_silos(path)[0].columns == ("a, or b", "b", "c")
 
     @pytest.mark.parametrize("start", ["\n\n", "\ufeff"])
     def test_blank_lines_and_a_byte_order_mark_before_the_header_do_not_count(self, tmp_path, start):
         path = written(tmp_path / "n.csv", start + HEADER, *BODY)
-        (silo,) = as_silos(path)
+        (silo,) = read_silos(path)
         assert silo.columns == ("a", "b", "c")
         np.testing.assert_array_equal(silo.values, values)
 
     def test_names_that_are_numbers_or_stand_for_missing_values_are_names(self, tmp_path):
         path = written(tmp_path / "n.csv", "1,NA,2.50", *BODY)
-        assert as_silos(path)[0].columns == ("1", "NA", "2.50")
+        assert read_silos(path)[0].columns == ("1", "NA", "2.50")
 
     def test_a_repeated_name_is_not_hidden(self, tmp_path):
         path = written(tmp_path / "n.csv", "a,b,a", *BODY)

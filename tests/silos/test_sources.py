@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from feddag.errors import FeddagError
-from feddag.silos import as_silos, read_silos
+from feddag.silos import read_silos
 from feddag.silos.reading import site_names
 from feddag.silos.sources import read_table, source_of
 
@@ -44,7 +44,7 @@ def database(request: pytest.FixtureRequest) -> Path:
 
 def refusal(silos) -> str:
     with pytest.raises(FeddagError) as caught:
-        as_silos(silos)
+        read_silos(silos)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -54,13 +54,13 @@ class TestDatabaseFiles:
         "selection", ["table=visits", "table=main.visits", "query=SELECT * FROM visits WHERE 1 = 1;"]
     )
     def test_a_table_or_a_query_is_a_silo(self, database, selection):
-        (silo,) = as_silos([f"{database}?{selection}"])
+        (silo,) = read_silos([f"{database}?{selection}"])
         assert (silo.name, silo.columns) == ("north", ("a", "b", "c"))
         np.testing.assert_array_equal(silo.values, ordered)
 
     def test_the_order_of_rows_does_not_matter(self, sqlite):
         before, after = (
-            as_silos([f"{sqlite}?query=SELECT a, b, c FROM visits ORDER BY a {way}"])[0] for way in ("ASC", "DESC")
+            read_silos([f"{sqlite}?query=SELECT a, b, c FROM visits ORDER BY a {way}"])[0] for way in ("ASC", "DESC")
         )
         assert before.digest() == after.digest()
 
@@ -91,7 +91,7 @@ class TestDatabaseFiles:
         recorded = source_of("north.db?table=visits").recorded
         assert recorded == f"{sqlite}?table=visits"
         monkeypatch.chdir("/")
-        assert as_silos([recorded])[0].rows == 12
+        assert read_silos([recorded])[0].rows == 12
 
 
 class TestColumns:
@@ -105,7 +105,7 @@ class TestColumns:
                 getattr(frame, f"to_{extension}")(path)
         read = read_table("north", source_of(path), ["c", "a"])
         pd.testing.assert_frame_equal(read, frame[["c", "a"]])
-        np.testing.assert_array_equal(as_silos(path)[0].values, frame.to_numpy())
+        np.testing.assert_array_equal(read_silos(path)[0].values, frame.to_numpy())
         with pytest.raises(FeddagError, match=r"lacks 'd', 'e'\. It has 'a', 'b', 'c': let the study tell"):
             read_table("north", source_of(path), ["a", "d", "e"])
 
@@ -147,7 +147,7 @@ class TestAddresses:
     def test_a_query_is_taken_as_it_stands(self, sqlite):
         query = "SELECT a+b AS s, c AS '50%&' FROM visits WHERE '10:30 :x' <> 'a?b' -- all"
         for source in (f"{sqlite}?query={query}", f"sqlite:///{sqlite}?query={query}"):
-            (silo,) = as_silos([source])
+            (silo,) = read_silos([source])
             assert silo.columns == ("s", "50%&")
             np.testing.assert_allclose(np.sort(silo.values[:, 0]), np.sort(frame["a"] + frame["b"]))
 

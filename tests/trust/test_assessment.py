@@ -80,8 +80,8 @@ def test_means_and_errors_are_those_of_the_paired_differences_of_sites(simulatio
 
     rows = [TrustSite(silo) for silo in silos]
     differences = [
-        np.sum([site._own_likelihoods((child, tuple(np.flatnonzero(truth[:, child])))) for child in range(8)], axis=0)
-        - np.sum([site._own_likelihoods((child, ())) for child in range(8)], axis=0)
+        np.sum([site._own.of_family((child, tuple(np.flatnonzero(truth[:, child])))) for child in range(8)], axis=0)
+        - np.sum([site._own.of_family((child, ())) for child in range(8)], axis=0)
         for site in rows
     ]
     counts, means = np.array([len(each) for each in differences]), np.array([each.mean() for each in differences])

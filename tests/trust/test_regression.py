@@ -56,7 +56,7 @@ def test_layers_end_where_the_functions_do(parents, rows):
 def test_categories_have_probabilities_that_add_up_to_one_even_of_levels_never_seen():
     draw = np.random.default_rng(0)
     features, codes = draw.normal(size=(50, 2)), draw.integers(2, size=50)
-    for fit in (CategoryFit.to(features, codes, 4), CategoryFit.to(features[:, :0], codes, 4)):
-        used = features if fit.classifier else features[:, :0]
+    for fit in (CategoryFit.to(features, codes, 4, [2]), CategoryFit.to(features[:, :0], codes, 4, [0])):
+        used = features if len(fit.theta) else features[:, :0]
         total = sum(np.exp(fit.log_densities(used, np.full(50, level))) for level in range(4))
         np.testing.assert_allclose(total, 1)

@@ -39,9 +39,13 @@ def assessed(run: Run, learned: Learner, silos: Sequence[Silo] | None, *, quiet:
             return None
     with Console(stderr=True, quiet=quiet).status("Holding the graph against rows held out"):
         assessment = assess(learned, silos)
-    with atomic_write(path) as stream:
-        stream.write(assessment.to_json())
+    keep(run, assessment)
     return assessment
+
+
+def keep(run: Run, assessment: Assessment) -> None:
+    with atomic_write(run.folder / _FILE) as stream:
+        stream.write(assessment.to_json())
 
 
 def show_assessment(console: Console, assessment: Assessment | None) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.text import Text
 
+from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
 from feddag.federation.audit import BrokenLogError, Flow, Summary, verify
 from feddag.federation.disclosures import DISCLOSURES, PROTECTING, Disclosure, protection_words
@@ -22,7 +23,7 @@ def audit(
         typer.Option(metavar="HASH", help="A head that was sent with results: the log must have it."),
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Checks that no line was changed, removed or inserted, and tells in plain words what left the site.
     Exits with code 1 where the log is not as it was written.
@@ -34,7 +35,7 @@ def audit(
     except BrokenLogError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
-    if as_json:
+    if format == "json":
         typer.echo(json.dumps(asdict(summary), indent=2, ensure_ascii=False, default=sorted))
         return
     _print(stdout(), summary)

@@ -12,7 +12,7 @@ from feddag.cli.tables import judged_edges, stdout, verdict_table
 from feddag.graphs import compare
 from feddag.learners import FedDAG, Learner
 from feddag.runs import Run, check_that_folder_is_free
-from feddag.silos import Simulation, as_silos, simulate
+from feddag.silos import Simulation, read_silos, simulate
 
 
 def demo(
@@ -55,7 +55,7 @@ def _learn_in_folder(simulation: Simulation, estimator: Learner, out: Path, *, q
     check_that_folder_is_free(out)
     simulation.write(out / "data")
     sources = [out / "data" / f"{silo.name}.csv" for silo in simulation.silos]
-    silos = as_silos(sources)
+    silos = read_silos(sources)
     return watched_run(Run.start(out / "run", estimator, silos, sources), silos, quiet=quiet)
 
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from feddag.cli.tables import stdout
+from feddag.cli.options import OutputFormat
+from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
 from feddag.runs import Run, load
@@ -23,9 +24,7 @@ def effects(
     dowhy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the graph for DoWhy, as .gml.", show_default=False)
     ] = None,
-    format: Annotated[  # noqa: A002 - the word every reader expects here
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Tells by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
     adjusts for the cause's parents in the learned graph. It is right if the graph is. Where edges at the cause are
@@ -73,9 +72,7 @@ def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
 
 
 def _table(found: TotalEffect) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in ("site", "adjusted for"):
-        table.add_column(heading, overflow="fold")
+    table = bare_table("site", "adjusted for")
     table.add_column("effect", justify="right")
     if any(each.by_mechanisms is not None for each in found.estimates):
         table.add_column("by mechanisms", justify="right")

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from feddag.cli.options import OutputFormat
 from feddag.cli.tables import judged_edges, stdout, verdict_table
 from feddag.graphs import CausalGraph, compare, read_graph
 from feddag.runs import load
@@ -19,9 +20,7 @@ def evaluate(
         typer.Argument(metavar="RUN", help="The folder of a run, or a graph's file.", show_default=False),
     ],
     truth: Annotated[Path, typer.Option(metavar="FILE", help="The true graph's file.", show_default=False)],
-    format: Annotated[  # noqa: A002 - the word every reader expects here
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Tells SHD, TPR and FDR by the rules of the paper, and each edge's fate. Where sites learned alone
     (--sharing none, --regime separate or voting), also the mean over the sites' own graphs.

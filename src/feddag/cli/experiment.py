@@ -73,6 +73,7 @@ def run(
         ),
     ] = None,
     tuned: Annotated[bool, typer.Option("--tuned", help="With the parameters that tune has kept.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Compute also what the store holds already.")] = False,
     folder: Folder = None,
     dask: Dask = None,
     store: StoreFile = DEFAULT_STORE,
@@ -100,7 +101,7 @@ def run(
     cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
     outcome = _computed(
         lambda run_cells, progress: run_cells(
-            cells, kept, jobs=None if dask else jobs, chosen=chosen, folder=folder, progress=progress
+            cells, kept, jobs=None if dask else jobs, chosen=chosen, folder=folder, again=again, progress=progress
         ),
         dask,
         quiet=quiet,
@@ -221,13 +222,20 @@ def report(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page; printed unless given.")] = None,
     store: StoreFile = DEFAULT_STORE,
 ) -> None:
-    """In Markdown: every experiment of which the store holds something, ours beside the published.
+    """In Markdown: every experiment of which the store holds something, ours beside the published, and why where they
+    differ. With --out also with pictures, in a folder beside the page.
 
     Example: feddag experiment report --store benchmarks/results.sqlite --out docs/results.md
     """
-    from feddag.experiments.report import report as page  # noqa: PLC0415
+    from feddag.experiments.report import report as written_page  # noqa: PLC0415
+    from feddag.experiments.report import write_report  # noqa: PLC0415
 
-    _write(page(Store(store, create=False)), out)
+    kept = Store(store, create=False)
+    if out is None:
+        typer.echo(written_page(kept).page, nl=False)
+        return
+    write_report(kept, out)
+    typer.echo(f"Wrote {out}")
 
 
 def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word every reader expects here

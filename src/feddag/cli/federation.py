@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from feddag.cli.assessing import assessed, keep, show_assessment
 from feddag.cli.fitting import watched
 from feddag.cli.tables import edge_table, stdout
 from feddag.federation.flare.analyst import analyst
@@ -70,26 +71,29 @@ def run(
     Example: feddag federation run study.toml --kit kits/analyst --out run
     """
     agreed, opened = Study.load(study), Kit.open(kit, "analyst")
-    learned = _learn(agreed, opened, out, quiet=quiet)
+    folder = Run.start_federated(out, agreed)
+    learned = _learn(agreed, opened, folder, quiet=quiet)
     console = stdout()
     console.print(edge_table(learned.graph_))
+    show_assessment(console, assessed(folder, learned, None, quiet=True))
     typer.echo(f"Written into {out}. See: feddag report {out}")
 
 
-def _learn(study: Study, kit: Kit, out: Path, *, quiet: bool) -> Learner:
-    folder = Run.start_federated(out, study)
+def _learn(study: Study, kit: Kit, folder: Run, *, quiet: bool) -> Learner:
     console = Console(stderr=True, highlight=False)
     with analyst(kit, study, lambda message: None if quiet else console.print(message)) as connected:
 
         def fit(progress: Progress) -> Learner:
             learned = connected.run(progress)
             folder.record |= connected.record
+            if connected.assessment is not None:
+                keep(folder, connected.assessment)
             return learned
 
         def learn(progress: Progress) -> Learner:
             return folder.learn_by(fit, progress)
 
-        command = f"feddag federation run {study.source} --kit {kit.folder} --out {out}"
+        command = f"feddag federation run {study.source} --kit {kit.folder} --out {folder.folder}"
         return watched(learn, quiet=quiet, resume=command)
 
 

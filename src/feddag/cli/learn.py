@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,67 +76,75 @@ def _panel(takers: Sequence[str]) -> str:
     return f"Parameters of {names if len(learners) == 1 else 'several methods'}"
 
 
-@with_options(_takers(), OPTIONS, _panel)
+def with_parameters(**options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the parameters of all methods as options; `options` are worded otherwise than for `learn`."""
+    return with_options(_takers(), {**OPTIONS, **options}, _panel)
+
+
+TABLES = "Each site's table: .csv, .tsv, .parquet, .feather, a table of a database file (north.db?table=visits; \
+.sqlite, .duckdb) or of any other database (postgresql://user@host/db?table=visits). SITE=SILO gives the site a name."
+StudyFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Variables, method and all else as agreed in a study.", show_default=False),
+]
+MethodName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="How to learn; see feddag methods.", show_default=DEFAULT_METHOD),
+]
+OwnRegime = Annotated[
+    Regime | None,
+    typer.Option(
+        help="Let sites learn together or, for comparison: pool all rows (which moves them: for research), let "
+        "each site learn alone, or let the sites' graphs vote. The method's own unless given.",
+        show_default=False,
+    ),
+]
+KnowledgeFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What is known of the graph: a TOML file with required, forbidden, tiers, exogenous.",
+        show_default=False,
+    ),
+]
+MissingValues = Annotated[
+    Missing | None,
+    typer.Option(
+        help="Refuse missing values, drop rows that have any, or impute the site's median (or commonest level).",
+        show_default="error",
+    ),
+]
+CommonScale = Annotated[
+    Scale | None,
+    typer.Option(
+        help="Leave columns as they are, or bring them to mean 0 and deviation 1: by each site's own moments, or "
+        "by those of all sites together.",
+        show_default="none",
+    ),
+]
+NewRun = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="A new or empty folder for the run.", show_default=False),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")]
+
+
+@with_parameters()
 def learn(
-    silos: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SILO",
-            help="Each site's table: .csv, .tsv, .parquet, .feather, a table of a database file "
-            "(north.db?table=visits; .sqlite, .duckdb) or of any other database "
-            "(postgresql://user@host/db?table=visits). SITE=SILO gives the site a name.",
-            show_default=False,
-        ),
-    ] = None,
+    silos: Annotated[list[str] | None, typer.Argument(metavar="SILO", help=TABLES, show_default=False)] = None,
     *,
-    study: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Variables, method and all else as agreed in a study.", show_default=False),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="How to learn; see feddag methods.", show_default=DEFAULT_METHOD),
-    ] = None,
-    regime: Annotated[
-        Regime | None,
-        typer.Option(
-            help="Let sites learn together or, for comparison: pool all rows (which moves them: for research), let "
-            "each site learn alone, or let the sites' graphs vote. The method's own unless given.",
-            show_default=False,
-        ),
-    ] = None,
-    knowledge: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What is known of the graph: a TOML file with required, forbidden, tiers, exogenous.",
-            show_default=False,
-        ),
-    ] = None,
-    missing: Annotated[
-        Missing | None,
-        typer.Option(
-            help="Refuse missing values, drop rows that have any, or impute the site's median (or commonest level).",
-            show_default="error",
-        ),
-    ] = None,
-    scale: Annotated[
-        Scale | None,
-        typer.Option(
-            help="Leave columns as they are, or bring them to mean 0 and deviation 1: by each site's own moments, or "
-            "by those of all sites together.",
-            show_default="none",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="A new or empty folder for the run.", show_default=False),
-    ] = None,
+    study: StudyFile = None,
+    method: MethodName = None,
+    regime: OwnRegime = None,
+    knowledge: KnowledgeFile = None,
+    missing: MissingValues = None,
+    scale: CommonScale = None,
+    out: NewRun = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Go on with a run that was interrupted.", show_default=False),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+    quiet: Quiet = False,
     given: dict[str, Any],
 ) -> None:
     """Every SILO is a site's. The graph, its scores and the history are written into the folder of the run.
@@ -148,36 +156,42 @@ def learn(
 
     Example: feddag learn --resume run
     """
-    chosen = _told({"method": method, "regime": regime})
-    prepared = _told({"missing": missing, "scale": scale})
-    files = _told({"study": study, "knowledge": knowledge})
+    chosen = told({"method": method, "regime": regime})
+    prepared = told({"missing": missing, "scale": scale})
+    files = told({"study": study, "knowledge": knowledge})
     if resume is not None:
-        _refuse(
-            {**files, **prepared, **_told({"out": out, "SILO": silos or None})}, "--resume takes these from the run"
-        )
+        refuse({**files, **prepared, **told({"out": out, "SILO": silos or None})}, "--resume takes these from the run")
         _resume(resume, chosen, given, quiet=quiet)
         return
     if not (silos and out):
         raise FeddagError("Give each site's table and --out RUN, or --resume RUN. See: feddag learn --help")
-    sources = site_names(silos)
+    learn_anew(silos, out, {**files, **chosen, **prepared}, given, quiet=quiet)
+
+
+def learn_anew(silos: list[str], out: Path, chosen: dict[str, Any], given: dict[str, Any], *, quiet: bool) -> None:
+    """Learn a graph into a new run, and show it. `chosen` holds those of the options above that were given."""
+    sources, options = site_names(silos), dict(chosen)
+    study = options.pop("study", None)
     if study is not None:
-        beside = _told({"knowledge": knowledge})
-        _refuse({**chosen, **prepared, **beside, **given}, f"{study} says how to learn from what")
+        refuse({**options, **given}, f"{study} says how to learn from what")
         run, tables = _by_study(Study.load(study), sources, out)
     else:
-        method = method or DEFAULT_METHOD
-        learner = make_learner(method, regime, **given, **_known(knowledge, method, given))
-        tables = learner.check(read_silos(sources, **prepared))
-        run = Run.start(out, learner, tables, list(sources.values()), method, preparation=Preparation(**prepared))
+        method, regime = options.pop("method", DEFAULT_METHOD), options.pop("regime", None)
+        known = _known(options.pop("knowledge", None), method, given)
+        learner = make_learner(method, regime, **given, **known)
+        tables = learner.check(read_silos(sources, **options))
+        run = Run.start(out, learner, tables, list(sources.values()), method, preparation=Preparation(**options))
     warn(run.estimator(), tables, quiet=quiet)
     _show(watched_run(run, tables, quiet=quiet), run, tables, quiet=quiet)
 
 
-def _told(options: dict[str, Any]) -> dict[str, Any]:
+def told(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _refuse(beside: dict[str, Any], reason: str) -> None:
+def refuse(beside: dict[str, Any], reason: str) -> None:
+    """Options beside something that says the same."""
     if beside:
         names = [name if name.isupper() else f"--{name.replace('_', '-')}" for name in beside]
         raise FeddagError(f"{reason}. Leave out {' and '.join(names)}.")

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
 from feddag.learners.registry import METHODS
 
 
 def methods(
-    *, as_json: Annotated[bool, typer.Option("--json", help="For programs: the whole table as JSON.")] = False
+    *,
+    format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Choose one with: feddag learn --method NAME
 
@@ -21,7 +22,7 @@ def methods(
 
     Example: feddag methods
     """
-    if as_json:
+    if format == "json":
         typer.echo(json.dumps([asdict(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
         return
     table = Table.grid(padding=(0, 2, 0, 0))

@@ -13,6 +13,9 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin
 
 import typer
 
+OutputFormat = Annotated[Literal["text", "json"], typer.Option(help="For people, or for programs.")]
+"""Of a command that prints what it has found."""
+
 
 @dataclass(frozen=True)
 class Option:

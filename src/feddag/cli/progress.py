@@ -13,6 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from feddag.cli.tables import bare_table
 from feddag.learners.status import Progress, Status
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -56,9 +57,8 @@ class _LiveTable:
             self._spinner.update(text=f"Preparing, and learning the first round: {clock(since)}  {self._notice()}")
             return self._spinner
         alone = rows[0].site is not None
-        table = Table(
-            box=None, header_style="dim", padding=(0, 2, 0, 0), caption=self._notice(), caption_justify="left"
-        )
+        table = bare_table()
+        table.caption, table.caption_justify = self._notice(), "left"
         if alone:
             table.add_column("site", no_wrap=True)
         headings = dict.fromkeys(heading for row in rows for heading in row.figures)

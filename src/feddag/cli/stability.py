@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -13,29 +13,82 @@ from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.fitting import watched
+from feddag.cli.learn import (
+    DEFAULT_METHOD,
+    TABLES,
+    CommonScale,
+    KnowledgeFile,
+    MethodName,
+    MissingValues,
+    NewRun,
+    OwnRegime,
+    Quiet,
+    StudyFile,
+    learn_anew,
+    refuse,
+    told,
+    with_parameters,
+)
+from feddag.cli.options import Option
 from feddag.cli.tables import stdout
+from feddag.errors import FeddagError
 from feddag.files import atomic_write
+from feddag.learners.registry import find_method
 from feddag.runs import Run, load
 from feddag.trust import EdgeStability, edge_stability, mechanisms_by_site
 
 _REPLICATES = "stability"
 
 
+@with_parameters(seed=Option("Of the draws and, where the method has one, of its fit."))
 def stability(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|SILO...",
+            help=f"The folder of a finished run; or with --out, to learn the graph first, each site's table. {TABLES}",
+            show_default=False,
+        ),
+    ],
     *,
     bootstraps: Annotated[int, typer.Option(help="How many times every site draws its rows again.")] = 20,
     jobs: Annotated[int, typer.Option(help="Processes that the replicates are spread over.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+    study: StudyFile = None,
+    method: MethodName = None,
+    regime: OwnRegime = None,
+    knowledge: KnowledgeFile = None,
+    missing: MissingValues = None,
+    scale: CommonScale = None,
+    out: NewRun = None,
+    quiet: Quiet = False,
+    given: dict[str, Any],
 ) -> None:
     """Learns the run's graph again and again, with its method and parameters: from rows that every site draws again
     with replacement, and without each site in turn. Writes stability.csv, how often each edge and its direction come
     back and which sites it hangs on, and mechanisms.csv, how well each variable's causes explain it at each site and
     where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's folder.
 
+    Given tables instead of a run, it first learns the graph into a new run, with the options of feddag learn.
+
     Example: feddag stability run --bootstraps 50 --jobs 2
+
+    Example: feddag stability data/site-*.csv --method search --out run --bootstraps 50
     """
+    names = ("study", "method", "regime", "knowledge", "missing", "scale")
+    chosen = told(dict(zip(names, (study, method, regime, knowledge, missing, scale), strict=True)))
+    seed = given.pop("seed", None)
+    if out is None:
+        if len(tables) > 1:
+            raise FeddagError(f"{len(tables)} tables are given, and no folder for the run. Name one: --out RUN")
+        refuse({**chosen, **given}, f"{tables[0]} is taken for a run, which says how to learn")
+        out = Path(tables[0])
+    else:
+        has_seed = study is None and "seed" in find_method(method or DEFAULT_METHOD).parameters()
+        learn_anew(tables, out, chosen, given | told({"seed": seed if has_seed else None}), quiet=quiet)
+    _tell_stability(out, bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=quiet)
+
+
+def _tell_stability(run: Path, *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:
     learned, silos = load(run), Run.open(run).silos()
     again = f"feddag stability {shlex.quote(os.fspath(run))} --bootstraps {bootstraps} --jobs {jobs} --seed {seed}"
     found = watched(

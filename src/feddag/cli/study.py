@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from feddag.cli.tables import stdout
+from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.silos import Silo
@@ -67,7 +67,8 @@ def check(
     sites = f"{len(study.sites)} sites" if study.sites else "any sites"
     console.print(
         f"{study.name}: {len(study.variables)} variables, {sites}, method {study.method.name}, "
-        f"missing values: {study.preparation.missing}, scale: {study.preparation.scale}"
+        f"missing values: {study.preparation.missing}, scale: {study.preparation.scale}, "
+        f"assessment on a network: {'yes' if study.trust.assess else 'no'}"
     )
     console.print(f"sha256 {study.digest}", soft_wrap=True)
     if site is not None:
@@ -78,9 +79,7 @@ def check(
 
 def _summary(study: Study, silo: Silo) -> Table:
     """Of each variable what it is and how much of it is there: no value of any row."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in ("variable", "column", "type", "unit"):
-        table.add_column(heading, overflow="fold")
+    table = bare_table("variable", "column", "type", "unit")
     table.add_column("missing", justify="right")
     columns = study.site_columns(silo.name)
     for variable in study.variables:

@@ -61,7 +61,7 @@ def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, 
 
 def edge_table(graph: CausalGraph) -> Table:
     """The learned edges with their scores; of an undirected edge, the higher of its two."""
-    table = _table("edge")
+    table = bare_table("edge")
     if graph.scores is None:
         for edge in edges_of(graph):
             table.add_row(Text(str(edge)))
@@ -76,7 +76,7 @@ def edge_table(graph: CausalGraph) -> Table:
 
 
 def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
-    table = _table("edge")
+    table = bare_table("edge")
     table.add_column("")
     for edge, verdict in judged:
         sign, colour = _LOOKS[verdict]
@@ -84,7 +84,9 @@ def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
     return table
 
 
-def _table(first_column: str) -> Table:
+def bare_table(*headings: str) -> Table:
+    """Without lines. Columns with these headings hold names, which are folded where the terminal is narrow."""
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first_column, overflow="fold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
     return table

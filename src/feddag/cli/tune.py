@@ -5,25 +5,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from feddag.cli.fitting import watched
 from feddag.cli.grids import assignments
 from feddag.cli.grids import grid as parsed_grid
-from feddag.cli.interruption import EXIT_CODE, Interruption
-from feddag.cli.progress import shown_progress
-from feddag.cli.tables import stdout
+from feddag.cli.tables import bare_table, stdout
 from feddag.files import atomic_write
-from feddag.learners import Status
+from feddag.learners import Progress, Status
 from feddag.learners.registry import Regime
 from feddag.selection import Selection, select
+from feddag.silos.reading import site_names
 
 
 def tune(
     silos: Annotated[
-        list[Path],
-        typer.Argument(metavar="SILO", help="Each site's table: .csv, .tsv or .parquet.", show_default=False),
+        list[str],
+        typer.Argument(metavar="SILO", help="Each site's table, as feddag learn takes it.", show_default=False),
     ],
     *,
     method: Annotated[str, typer.Option(metavar="NAME", help="How to learn; see feddag methods.")] = "feddag",
@@ -54,30 +52,23 @@ def tune(
 
     Example: feddag tune data/site-*.csv --grid l1=0.01,0.1 --grid rho_init=0.006,0.06 --out tuning.csv
     """
-    console = Console(stderr=True, highlight=False)
-    try:
-        with (
-            Interruption(console) as interruption,
-            shown_progress(console, quiet=quiet, notice=lambda: interruption.notice) as show,
-        ):
 
-            def after_round(position: int, total: int, status: Status) -> None:
-                show(replace(status, figures={"combination": f"{position} of {total}", **status.figures}))
-                interruption.raise_if_requested()
+    def choose(progress: Progress) -> Selection:
+        def after_round(position: int, total: int, status: Status) -> None:
+            progress(replace(status, figures={"combination": f"{position} of {total}", **status.figures}))
 
-            chosen = select(
-                silos,
-                method,
-                None if grid is None else parsed_grid(grid),
-                regime=regime,
-                validation_share=validation_share,
-                seed=seed,
-                progress=after_round,
-                **assignments(given or []),
-            )
-    except KeyboardInterrupt:
-        typer.echo("Interrupted. Nothing was written.", err=True)
-        raise typer.Exit(EXIT_CODE) from None
+        return select(
+            site_names(silos),
+            method,
+            None if grid is None else parsed_grid(grid),
+            regime=regime,
+            validation_share=validation_share,
+            seed=seed,
+            progress=after_round,
+            **assignments(given or []),
+        )
+
+    chosen = watched(choose, quiet=quiet)
     if out is not None:
         with atomic_write(out) as stream:
             chosen.to_frame().to_csv(stream, index=False, lineterminator="\n")
@@ -85,7 +76,7 @@ def tune(
 
 
 def _show(chosen: Selection, method: str) -> None:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = bare_table()
     frame = chosen.to_frame()
     for name in frame.columns:
         table.add_column("" if name == "chosen" else name, justify="right")

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from feddag.experiments.comparison import Block, Entry, Line
 from feddag.experiments.experiment import Experiment
+from feddag.experiments.reasons import notes
 
 Format = Literal["text", "markdown", "latex", "csv", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -38,9 +39,9 @@ def written(experiment: Experiment, blocks: Sequence[Block], format: Format) -> 
     return _WRITERS[format](experiment, blocks)
 
 
-def grid(experiment: Experiment, block: Block) -> tuple[list[str], list[list[str]]]:
-    """A header, and a list of texts for each line."""
-    published = _has_published(block)
+def grid(experiment: Experiment, block: Block, *, published: bool | None = None) -> tuple[list[str], list[list[str]]]:
+    """A header, and a list of texts for each line; with the published figures if there are any, unless told."""
+    published = _has_published(block) if published is None else published
     header = ["regime", "method"]
     for metric in experiment.metrics:
         header += [metric, "published", ""] if published else [metric]
@@ -94,7 +95,7 @@ def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in [header, *rows]
         ]
-        parts += ["", block.setting.title, *(line.rstrip() for line in lines), _note(experiment, block)]
+        parts += ["", block.setting.title, *(line.rstrip() for line in lines), _note(experiment, block), *notes(block)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -103,10 +104,15 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def markdown_list(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)
+
+
 def _markdown(experiment: Experiment, blocks: Sequence[Block]) -> str:
     parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
     for block in blocks:
         parts += [f"### {block.setting.title}", markdown_table(*grid(experiment, block)), _note(experiment, block)]
+        parts.append(markdown_list(notes(block)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -150,6 +156,7 @@ def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
         parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in header) + "</tr>")
         parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows]
         parts += ["</table>", f"<p>{html.escape(_note(experiment, block))}</p>"]
+        parts += [f"<p>{html.escape(note)}</p>" for note in notes(block)]
     return "\n".join(parts) + "\n"
 
 

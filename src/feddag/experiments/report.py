@@ -1,40 +1,80 @@
-"""The page of results: every experiment of which the store holds something, ours beside the published."""
+"""The page of results: every experiment that has results, ours beside the published, in pictures too."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from feddag.experiments.comparison import Block, compared
 from feddag.experiments.experiment import Experiment, experiments
-from feddag.experiments.formats import LEGEND, grid, markdown_table
+from feddag.experiments.formats import LEGEND, grid, markdown_list, markdown_table
+from feddag.experiments.plots import can_compare, is_a_curve, picture
+from feddag.experiments.reasons import UNKNOWN, notes
+from feddag.experiments.result import history_of
 from feddag.experiments.settings import DATA, Real
 from feddag.experiments.store import Store
+from feddag.files import atomic_write
+
+FIGURES = "figures"
+"""The folder of pictures beside the page; in it, each page has one of its own."""
 
 
-def report(store: Store) -> str:
+@dataclass(frozen=True)
+class Report:
     """In Markdown."""
-    parts, summary = [], []
+
+    page: str
+    pictures: Mapping[str, bytes]
+    """In SVG, by the experiment's name."""
+
+
+def write_report(store: Store, path: str | os.PathLike[str]) -> None:
+    """The pictures first, so that the page never shows one that is not there."""
+    page = Path(path)
+    where = Path(FIGURES) / page.stem
+    written = report(store, pictures=where.as_posix())
+    folder = page.parent / where
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, drawn in written.pictures.items():
+        with atomic_write(folder / f"{name}.svg", "wb") as stream:
+            stream.write(drawn)
+    with atomic_write(page) as stream:
+        stream.write(written.page)
+    for left in folder.glob("*.svg"):
+        if left.stem in experiments() and left.stem not in written.pictures:
+            left.unlink()
+
+
+def report(store: Store, pictures: str | None = None) -> Report:
+    """With pictures if a folder, as seen from the page, is named for them."""
+    parts, summary, drawn = [], [], {}
     for experiment in experiments().values():
         blocks = [block for block in compared(experiment, store) if block.filled]
         there = sum(line.seeds for block in blocks for line in block.lines if line.row in experiment.rows)
         wanted = len(list(experiment.cells()))
         name = f"[{experiment.name}](#{_anchor(experiment)})" if blocks else experiment.name
         summary.append([name, experiment.place, f"{there} of {wanted}", *_verdicts(experiment, blocks)])
+        if pictures is not None and _worth_a_picture(experiment, blocks, store):
+            drawn[experiment.name] = picture(experiment, store, "svg")
         if blocks:
-            parts.append(_section(experiment, blocks))
+            shown = f"![{experiment.title}]({pictures}/{experiment.name}.svg)" if experiment.name in drawn else ""
+            parts.append(_section(experiment, blocks, shown))
         for data in DATA[1:]:
             other = _on(experiment, data)
             others = [] if other is None else [block for block in compared(other, store) if block.filled]
             if other and others:
                 parts.append(_section(replace(other, title=f"{experiment.title}, {data}"), others))
-    header = ["experiment", "in the paper", "cells there", "better", "within", "worse"]
+    header = ["experiment", "in the paper", "cells there", "better", "within", "worse", UNKNOWN]
     body = "\n\n".join(parts)
-    return f"""# Results
+    page = f"""# Results
 
 Every table and figure of the paper of which results are there, mean ± standard deviation over seeds 2021-2030 beside
 the published mean ± standard deviation. {LEGEND}.
+Below a table stands why, where a figure is off by more: what was found out; else that few seeds were run; else that it
+may be chance, by Welch's test against the paper's ten graphs; else that no reason was found.
 *p* is of Wilcoxon's signed-rank test over the seeds shared with the method named below each table, where there are five
 or more. Sanity rows need no learning: what does not beat them has learned nothing. Parameters were chosen on seeds 1-10
 or are the published ones; lines marked otherwise are not to be compared. Seconds are those of a fit on the machine at
@@ -44,6 +84,17 @@ hand. `feddag experiment report` writes this page; [experiments.md](experiments.
 
 {body}
 """
+    return Report(page, drawn)
+
+
+def _worth_a_picture(experiment: Experiment, blocks: Sequence[Block], store: Store) -> bool:
+    """What is a figure in the paper, or one of its main tables, and has something to compare."""
+    if experiment.kind == "history":
+        kept = store.of(experiment.cells())
+        return any(history_of(result)["graphs"] for result in kept.values())
+    if experiment.kind == "curve":
+        return is_a_curve(experiment, blocks)
+    return experiment.place.startswith(("Table", "Figure")) and any(map(can_compare, blocks))
 
 
 def _on(experiment: Experiment, data: str) -> Experiment | None:
@@ -53,20 +104,21 @@ def _on(experiment: Experiment, data: str) -> Experiment | None:
 
 
 def _verdicts(experiment: Experiment, blocks: Sequence[Block]) -> list[str]:
-    """How many of the first metric's figures are better, within or worse."""
+    """How many of the first metric's figures are better, within or worse; and how many lines are off, unexplained."""
     counted = Counter(line.entries[experiment.metrics[0]].verdict for block in blocks for line in block.lines)
-    return [str(counted[verdict] or "") for verdict in ("better", "within", "worse")]
+    unexplained = sum(UNKNOWN in note for block in blocks for note in notes(block))
+    return [*(str(counted[verdict] or "") for verdict in ("better", "within", "worse")), str(unexplained or "")]
 
 
-def _section(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
+def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -> str:
+    parts = [f"## {_heading(experiment)}", experiment.about, shown]
     for block in blocks:
         header, rows = grid(experiment, block)
         measured = [row for row, line in zip(rows, block.lines, strict=True) if line.seeds]
         tested = any(line.p_value is not None for line in block.lines)
-        against = f"\n\n*p* against {block.reference}." if tested else ""
-        parts.append(f"**{block.setting.title}**\n\n{markdown_table(header, measured)}{against}")
-    return "\n\n".join(parts)
+        parts += [f"**{block.setting.title}**", markdown_table(header, measured)]
+        parts += [f"*p* against {block.reference}." if tested else "", markdown_list(notes(block))]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _heading(experiment: Experiment) -> str:

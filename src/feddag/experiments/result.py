@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import sys
@@ -58,7 +59,8 @@ class Result:
     bytes_sent: int | None
     bytes_received: int | None
     graph: dict[str, Any] | None
-    """Names, directed and undirected edges; where sites learned alone, those of each."""
+    """Names, directed and undirected edges; where sites learned alone, those of each. Of the directed ones also those
+    whose direction the learner left open, so that it is a guess; older results do not tell."""
     history: bytes | None
     data_digest: str | None
     feddag: str
@@ -149,7 +151,7 @@ def history_of(result: Result) -> dict[str, Any]:
 def _judged(learner: Learner, known: Drawn) -> dict[str, Any]:
     from feddag.graphs import compare  # noqa: PLC0415
 
-    graphs = _graphs(learner)
+    graphs = [graph for graph, _ in _learned(learner)]
     judged: dict[str, Any] = dict.fromkeys(METRICS)
     judged["nnz"] = fmean(len(graph.edges) + len(graph.undirected_edges) for graph in graphs)
     judged["true_edges"] = None
@@ -163,31 +165,57 @@ def _judged(learner: Learner, known: Drawn) -> dict[str, Any]:
     return judged
 
 
-def _graphs(learner: Learner) -> Sequence[CausalGraph]:
-    """Those that are judged: where sites learn alone, the paper averages their figures.
+def _learned(learner: Learner) -> Sequence[tuple[CausalGraph, CausalGraph]]:
+    """The graph that is judged and the one reported: where sites learn alone, of each, since the paper averages.
 
     A learner that leaves directions open, but has a guess for each, is judged by its guesses.
     """
     from feddag.learners.regimes import InRegime  # noqa: PLC0415
 
     if isinstance(learner, InRegime) and learner.regime != "voting":
-        return [_most_directed(each) for each in learner.learners_.values()]
+        return [_judged_and_reported(each) for each in learner.learners_.values()]
     if learner.learned_alone and not isinstance(learner, InRegime):
-        return list(learner.site_graphs_.values())
-    return [_most_directed(learner)]
+        return [(graph, graph) for graph in learner.site_graphs_.values()]
+    return [_judged_and_reported(learner)]
 
 
-def _most_directed(learner: Learner) -> CausalGraph:
-    return getattr(learner, "dag_", learner.graph_)
+def _judged_and_reported(learner: Learner) -> tuple[CausalGraph, CausalGraph]:
+    return getattr(learner, "dag_", learner.graph_), learner.graph_
 
 
 def _described_graph(learner: Learner) -> dict[str, Any]:
-    graphs = _graphs(learner)
+    learned = _learned(learner)
     return {
-        "names": list(graphs[0].names),
-        "edges": [graph.edges for graph in graphs],
-        "undirected": [graph.undirected_edges for graph in graphs],
+        "names": list(learned[0][0].names),
+        "edges": [judged.edges for judged, _ in learned],
+        "undirected": [judged.undirected_edges for judged, _ in learned],
+        "guessed": [[edge for edge in judged.edges if _is_open(edge, reported)] for judged, reported in learned],
     }
+
+
+def _is_open(edge: tuple[str, str], graph: CausalGraph) -> bool:
+    return edge in graph.undirected_edges or edge[::-1] in graph.undirected_edges
+
+
+def reported_graphs(result: Result) -> list[CausalGraph] | None:
+    """As the learner reported them, with directions that it only guessed left open; None where that was not kept."""
+    import numpy as np  # noqa: PLC0415
+
+    from feddag.graphs import CausalGraph  # noqa: PLC0415
+
+    if result.graph is None or "guessed" not in result.graph:
+        return None
+    names = result.graph["names"]
+    graphs = []
+    for parts in zip(*(result.graph[name] for name in ("edges", "undirected", "guessed")), strict=True):
+        adjacency = np.zeros((len(names), len(names)), int)
+        directed, *both_ways = [[(names.index(i), names.index(j)) for i, j in part] for part in parts]
+        for i, j in directed:
+            adjacency[i, j] = 1
+        for i, j in itertools.chain(*both_ways):
+            adjacency[i, j] = adjacency[j, i] = 1
+        graphs.append(CausalGraph(adjacency, names))
+    return graphs
 
 
 def _packed_history(learner: Learner) -> bytes | None:

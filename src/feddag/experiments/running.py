@@ -57,6 +57,7 @@ def run(
     jobs: int | None = None,
     chosen: str = "declared",
     folder: Path | None = None,
+    again: bool = False,
     progress: Callable[[Standing], None] = lambda standing: None,
 ) -> Outcome:
     """Compute the cells that the store lacks.
@@ -67,11 +68,14 @@ def run(
         jobs: Processes, -1 for one per core; None leaves it to `joblib.parallel_config`, and is one without that.
         chosen: How the cells' parameters came about (`Result.chosen`).
         folder: Where the data of the user are, if the cells need them.
+        again: Compute also what the store holds; each result stays until the new one takes its place.
         progress: Called after every cell. What it raises ends the run; what is finished stays.
     """
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)
     _check_data(cells, before, folder)
+    if again:
+        before = {}
     pending = [cell for cell in cells if cell.key not in before]
     outcome = Outcome(len(cells), len(before))
     pace = Pace(store, pending)
@@ -82,7 +86,7 @@ def run(
 
     def claimed() -> Iterator[Any]:
         for cell in pending:
-            if store.claim(cell):
+            if store.claim(cell, again=again):
                 yield joblib.delayed(computed_or_failed)(cell, chosen, workers, folder)
 
     with store.claiming():

@@ -109,13 +109,13 @@ class Store:
             connection.execute("DELETE FROM claims WHERE key = ?", (result.key,))
             connection.execute("COMMIT")
 
-    def claim(self, cell: Cell) -> bool:
-        """Whether the cell is this process's to compute: nobody has done it, and nobody is about to."""
+    def claim(self, cell: Cell, *, again: bool = False) -> bool:
+        """Whether the cell is this process's to compute: nobody has done it (or `again`), and nobody is about to."""
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             done = connection.execute("SELECT parameters FROM results WHERE key = ?", (cell.key,)).fetchone()
             held = connection.execute("SELECT * FROM claims WHERE key = ?", (cell.key,)).fetchone()
-            free = not (done and _agrees(cell, done)) and not (held and _is_alive(held))
+            free = (again or not (done and _agrees(cell, done))) and not (held and _is_alive(held))
             if free:
                 claim = (cell.key, platform.node(), os.getpid(), time.time())
                 connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", claim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import zipfile
 from pathlib import Path
@@ -21,6 +22,14 @@ def save_checkpoint(path: Path, document: dict[str, Any], arrays: Arrays) -> Non
     text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     with atomic_write(path, "wb") as stream:
         np.savez(stream, **{_DOCUMENT: text, **arrays})  # pyright: ignore[reportArgumentType]
+
+
+def not_kept(folder: Path, error: OSError) -> FeddagError:
+    """What a participant says whose disk does not take what it must remember."""
+    remedy = "Make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Mend this"
+    return FeddagError(
+        f"{folder}: {error.strerror or error}. {remedy}, and run the study again: what was done is kept."
+    )
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -130,7 +130,18 @@ DISCLOSURES: Mapping[str, Disclosure] = {
     "trust.variances": _VARIANCES,
     "trust.sums": Disclosure(
         "How each variable varies together with functions of its causes",
-        {"*": "means over rows, and means of products, of a variable and functions of its causes"},
+        {
+            "*/frequencies": "for each level of a category how frequent it is",
+            "*": "means over rows, and means of products, of a variable and functions of its causes",
+        },
+    ),
+    "trust.logistic": Disclosure(
+        "How likely the site's rows of a category are by a common regression on its causes, and how to better that",
+        {
+            "value": "the mean logarithm of the likelihood",
+            "gradient": "how it changes with each parameter",
+            "curvature": "for each pair of parameters the second derivative",
+        },
     ),
     "trust.mechanisms": Disclosure(
         "By how much the site's own mechanisms predict its rows better than the common ones", _SPREAD

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
+from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,10 @@ class Journal:
 
     def write(self, round_: int, entry: Entry) -> None:
         document = {name: value for name, value in vars(entry).items() if name != "mean"}
-        save_checkpoint(self._path(round_), document, entry.mean)
+        try:
+            save_checkpoint(self._path(round_), document, entry.mean)
+        except OSError as error:
+            raise not_kept(self._folder, error) from None
 
     def _path(self, round_: int) -> Path:
         return self._folder / f"{round_:06}.npz"

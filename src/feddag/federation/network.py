@@ -72,6 +72,8 @@ class Network:
         self.ledger = Ledger()
         self.absent: dict[str, str] = {site: "not connected" for site in terms.sites if site not in calls}
         """Sites that are not reached any more, and why."""
+        self._slow: dict[str, tuple[Call, _Waiting]] = {}
+        """Sites that took too long for a task, and are still at it."""
         self.refused: dict[str, str] = {}
         """Sites that will not go on, and why: to wait for them is of no use."""
         self._terms = terms
@@ -87,8 +89,10 @@ class Network:
         replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
         if self._secure is not None:
             self._take(replies, "advertisement", self._secure.add_advertisement)
+            self._lose_slow()
             self.need(len(self._calls), self._terms.quorum, "take part")
             replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
+        self._lose_slow()
         self._tell(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
         self.need(len(replies), self._terms.quorum, "take part")
 
@@ -110,6 +114,7 @@ class Network:
         participants = [self.sites[k] for k in task.participants]
         traffic, attempt = Traffic(), 0
         while True:
+            self._take_back(needed, participants)
             reached = [site for site in participants if site in self._calls]
             self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
             contents: dict[str, dict[str, Any]] = {
@@ -123,7 +128,9 @@ class Network:
                     mean, summed = self._secure_mean(round_, reached, contents, needed, traffic)
                 return Entry(digest, mean, summed, traffic.sent, traffic.received)
             except PausedError:
-                raise
+                if not self._slow:
+                    raise
+                attempt += 1
             except FeddagError as error:
                 if all(site in self._calls for site in reached):
                     raise  # nobody was lost: it would fail again
@@ -178,15 +185,39 @@ class Network:
                     raise FeddagError(f"its reply has no {part!r}")
                 take(replies[site][part])
             except FeddagError as error:
-                self._refuse(site, str(error))
+                self._turn_away(site, str(error))
                 del replies[site]
+
+    def _lose_slow(self) -> None:
+        """Who was too slow to join can do so with the next job only."""
+        for site in list(self._slow):
+            del self._slow[site]
+            self._lose(site, "too slow")
+
+    def _take_back(self, needed: int, participants: Sequence[str]) -> None:
+        """Let slow sites that are ready take part again; wait for them if there are too few without."""
+        while self._slow:
+            for site, (call, waiting) in list(self._slow.items()):
+                if waiting.lost(self._pool, call):
+                    del self._slow[site]
+                    self._lose(site, "no sign of life")
+                elif not waiting.busy:
+                    del self._slow[site]
+                    self._calls[site] = call
+                    self._pool.submit(call, "late", {}, PING_TIMEOUT)
+                    self._tell(f"Site {site!r} has finished, and takes part again")
+            if sum(site in self._calls for site in participants) >= needed:
+                return
+            if self._slow:
+                time.sleep(PING_INTERVAL / 4)
 
     def need(self, found: int, needed: int, what: str) -> None:
         if found >= needed:
             return
-        reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **self.refused}.items())
+        slow = dict.fromkeys(self._slow, "too slow")
+        reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **slow, **self.refused}.items())
         message = f"{found} sites {what}, and the study needs {needed} ({reasons})."
-        if found + len(self.absent) >= needed:
+        if found + len(self.absent) + len(self._slow) >= needed:
             raise PausedError(message)
         raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
 
@@ -199,7 +230,9 @@ class Network:
         """
         contents = {site: content for site, content in contents.items() if site in self._calls}
         timeout = self._terms.timeout
-        calls = {site: self._pool.submit(self._calls[site], request, contents[site], timeout) for site in contents}
+        calls = {
+            site: self._pool.submit(_timed, self._calls[site], request, contents[site], timeout) for site in contents
+        }
         waiting = {site: _Waiting(time.monotonic()) for site in contents}
         while waiting:
             wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
@@ -221,6 +254,11 @@ class Network:
                 continue
             try:
                 reply = call.result()
+            except TimeoutError:
+                self._slow[site] = (self._calls.pop(site), _Waiting(time.monotonic()))
+                allowed = f"the {self._terms.timeout:g} seconds that the study allows"
+                self._tell(f"Site {site!r} is too slow: it took longer than {allowed} for a task. Going on without it")
+                continue
             except OutOfReachError as error:
                 self._lose(site, str(error))
                 continue
@@ -238,13 +276,18 @@ class Network:
         common, _ = Counter(forms.values()).most_common(1)[0]
         for site, form in forms.items():
             if form != common:
-                self._refuse(site, f"its answer has the form {form}, and others' {common}")
+                self._turn_away(site, f"its answer has the form {form}, and others' {common}")
         return {site: answer for site, answer in answers.items() if forms[site] == common}
 
     def _lose(self, site: str, reason: str) -> None:
         self.absent[site] = reason
         self._calls.pop(site, None)
         self._tell(f"Site {site!r} is out of reach ({reason})")
+
+    def _turn_away(self, site: str, reason: str) -> None:
+        """Refuse a site that does not know yet why."""
+        self._pool.submit(self._calls[site], "refused", {"reason": reason}, PING_TIMEOUT)
+        self._refuse(site, reason)
 
     def _refuse(self, site: str, reason: str) -> None:
         self.refused[site] = reason
@@ -264,6 +307,17 @@ class Network:
 
 def _each(sites: Iterable[str], content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return dict.fromkeys(sites, content)
+
+
+def _timed(call: Call, request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """Tell a site that takes too long from one that cannot be reached."""
+    started = time.monotonic()
+    try:
+        return call(request, content, timeout)
+    except OutOfReachError:
+        if time.monotonic() - started >= timeout:
+            raise TimeoutError from None
+        raise
 
 
 @dataclass
@@ -302,12 +356,17 @@ class _Waiting:
 
     asked: float
     missed: int = 0
+    busy: bool = True
+    """As of its last sign of life."""
     ping: Future[dict[str, Any]] | None = None
 
     def lost(self, pool: ThreadPoolExecutor, call: Call) -> bool:
         """Whether it has missed too many pings; sends the next one when it is time to."""
         if self.ping is not None and self.ping.done():
-            self.missed = 0 if self.ping.exception() is None else self.missed + 1
+            if self.ping.exception() is None:
+                self.missed, self.busy = 0, bool(self.ping.result().get("busy"))
+            else:
+                self.missed += 1
             self.ping = None
         if self.ping is None and time.monotonic() - self.asked >= PING_INTERVAL:
             self.asked = time.monotonic()

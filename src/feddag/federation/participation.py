@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,17 @@ import numpy as np
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
+from feddag.federation.forms import LARGEST_VALUE, SMALLEST_SPREAD, Between, Form
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.secure import Agreement, SecureServer
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.silos import Silo
-from feddag.silos.scaling import Moments, ScaleSite, common_scale, scaled
+from feddag.silos.scaling import SQUARES, Moments, ScaleSite, common_scale, scale_forms, scaled
 from feddag.study import Study
+from feddag.trust.assessment import Assessment, assess_federation, assessment_forms
+from feddag.trust.sites import TrustSite
+from feddag.trust.sortability import is_unit_free
 
 SET_SCALE = "scale.set"
 
@@ -32,6 +37,17 @@ def federated_learner(study: Study) -> FederatedLearner:
     return learner
 
 
+def study_forms(study: Study) -> dict[str, Form]:
+    """All tasks of the study, and what each may bring."""
+    forms = dict(federated_learner(study).forms(study.columns, len(study.sites)))
+    if study.preparation.scale == "federated":
+        continuous = sum(not variable.kind.discrete for variable in study.variables)
+        deviation = Between(SMALLEST_SPREAD, LARGEST_VALUE, shape=(continuous,))
+        forms |= scale_forms(continuous)
+        forms[SET_SCALE] = Form(arrays={**forms[SQUARES].arrays, "deviation": deviation})
+    return forms | (assessment_forms(study.columns, len(study.sites)) if study.trust.assess else {})
+
+
 def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
     """The server's side: agree on units if the study says so, then learn."""
     learner = federated_learner(study)
@@ -42,6 +58,23 @@ def learn(study: Study, federation: Federation, progress: Progress) -> Federated
     return learner.fit_federation(federation, study.columns, progress=progress)
 
 
+def assess(
+    study: Study, learner: FederatedLearner, federation: Federation, tell: Callable[[str], None]
+) -> Assessment | None:
+    """Hold the learned graph against rows that the sites set aside, if the study says so.
+
+    It takes every site: one that is out of reach by now, or whose policy refuses, costs the checks and not the graph.
+    """
+    if not study.trust.assess:
+        return None
+    unit_free = is_unit_free(learner) or study.preparation.scale != "none"
+    try:
+        return assess_federation(learner, federation, study.columns, unit_free=unit_free)
+    except FeddagError as error:
+        tell(f"The graph is not assessed: {error}")
+        return None
+
+
 class StudyTable:
     """A site's side: its table, in the study's units, and the learner's side of the study on it."""
 
@@ -49,11 +82,13 @@ class StudyTable:
         self.name = silo.name
         self._learner = federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
+        self._checks = set(assessment_forms(study.columns, len(study.sites))) if study.trust.assess else set()
         self._silo = silo
         self._scale: Moments | None = None
         self._site: Site | None = None
+        self._trust: TrustSite | None = None
         if study.preparation.scale != "federated":
-            self._site = self._learner.site(silo, self._position)
+            self._take_up(silo)
 
     def answer(self, task: Task) -> Answer:
         if task.name == SET_SCALE:
@@ -63,11 +98,15 @@ class StudyTable:
             return ScaleSite(self._silo).answer(task)
         if self._site is None:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
-        return self._site.answer(task)
+        return (self._trust if self._trust and task.name in self._checks else self._site).answer(task)
 
     def _begin(self, moments: Moments) -> None:
         self._scale = moments
-        self._site = self._learner.site(scaled(self._silo, moments, "federated"), self._position)
+        self._take_up(scaled(self._silo, moments, "federated"))
+
+    def _take_up(self, silo: Silo) -> None:
+        self._site = self._learner.site(silo, self._position)
+        self._trust = TrustSite(silo) if self._checks else None
 
     def snapshot(self) -> dict[str, np.ndarray]:
         scale = {} if self._scale is None else prefixed("scale", self._scale._asdict())

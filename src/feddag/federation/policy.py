@@ -26,7 +26,8 @@ EXAMPLE = """\
 # Each rule stands here with its default; a line that begins with # changes nothing.
 
 # The tasks that are answered, by name or pattern. What each discloses: feddag audit LOG, after a study.
-# With "*" these are all tasks of the study's method; to allow sums of scores alone: ["search.rows", "search.scores"]
+# With "*" these are all tasks of the study's method, and of its checks of the graph if it asks for them; to allow sums
+# of scores alone: ["search.rows", "search.scores"]
 tasks = ["*"]
 
 # With fewer rows than this, the site takes no part.

@@ -54,6 +54,16 @@ class Site(Protocol):
     def restore(self, state: Arrays) -> None: ...
 
 
+class Stateless:
+    """The part of a `Site` that keeps nothing between tasks."""
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, state: Arrays) -> None:
+        del state
+
+
 def unknown_task(site: str, task: Task, known: Iterable[str]) -> FeddagError:
     """What a site raises that is asked for something else than its learner's tasks."""
     return FeddagError(f"Site {site!r} knows the tasks {', '.join(known)}, not {task.name!r}. Ask for one of these.")
@@ -69,6 +79,12 @@ class Ledger:
     def record(self, site: str, *, sent: int, received: int) -> None:
         self.sent[site] = self.sent.get(site, 0) + sent
         self.received[site] = self.received.get(site, 0) + received
+
+    def so_far(self) -> dict[str, int]:
+        """Of all sites together, as a history has it; nothing where there is one site, which sends to nobody."""
+        if len(self.sent) < 2:
+            return {}
+        return {"bytes_sent": sum(self.sent.values()), "bytes_received": sum(self.received.values())}
 
 
 @runtime_checkable

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.audit import AuditLog, Direction
-from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
+from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
 from feddag.federation.disclosures import PLAIN, PROTECTING, SECURE_SUM
+from feddag.federation.forms import Form, check
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.secure import Agreement, Message, SecureSite, from_text, to_text
@@ -30,6 +32,9 @@ from feddag.federation.wire import decode_answer, decode_task, encode_answer
 from feddag.files import atomic_write
 
 _STATE, _LOG, _SECURE, _IDENTITY = "site.npz", "audit.jsonl", "secure-sum.json", "identity.key"
+
+_MOST_WORDS = 500
+"""Characters of what a server may have a site say in its own terminal."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Membership:
     position: int
     quorum: int
     secure_sum: bool
+    timeout: float = 600.0
+    """The seconds that it has for a task."""
     identities: Mapping[str, bytes] = field(default_factory=dict)
     """Those keys of sites that the study pins."""
     noise: str = ""
@@ -95,17 +102,19 @@ class Station:
         membership: Membership,
         site: Site,
         *,
+        forms: Mapping[str, Form],
         rows: int,
         data: str,
         policy: Policy,
         tell: Callable[[str], None],
     ) -> None:
-        """`data` is the digest of the site's table, which must not change during a study."""
+        """`forms` are the study's tasks. `data` is the digest of the site's table, which must not change meanwhile."""
         folder.mkdir(parents=True, exist_ok=True)
         policy.check_study(rows=rows, sites=len(membership.sites), protected=membership.secure_sum)
         self._path = folder / _STATE
         self._membership = membership
         self._site = site
+        self._forms = forms
         self._data = data
         self._policy = policy
         self._tell = tell
@@ -130,7 +139,7 @@ class Station:
         """Do what is asked, or say in one line why not. Nothing else leaves this method."""
         try:
             if request == "ping":
-                return {}
+                return {"busy": self._busy.locked()}
             if request not in _REQUESTS:
                 raise FeddagError(f"there is no request {request!r}")
             with self._busy:
@@ -138,7 +147,7 @@ class Station:
         except FeddagError as error:
             message = str(error)
         except OSError as error:
-            message = f"Site {self._membership.name!r}: {error.strerror or error}, so its state cannot be kept."
+            message = f"Site {self._membership.name!r}: {not_kept(self._path.parent, error)}"
         except Exception as error:
             logging.getLogger(__name__).exception("%s failed", request)
             message = f"Site {self._membership.name!r}: {request} failed ({type(error).__name__}); its log says more."
@@ -160,7 +169,11 @@ class Station:
 
     def _work(self, content: Mapping[str, Any]) -> dict[str, Any]:
         message, round_ = content["task"], content["round"]
+        name, sites = self._membership.name, len(self._membership.sites)
+        if not must_be.is_whole(round_, 0):
+            raise FeddagError(f"Site {name!r}: the server asks for a round that is no whole number.")
         task = decode_task(message)
+        check(name, task, self._forms, sites)
         self._policy.check_task(
             task.name,
             rounds_answered=self._memory.answered,
@@ -200,6 +213,19 @@ class Station:
         self._log_protection("out", self._memory.round, revealed)
         return {"revealed": revealed}
 
+    def _late(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        del content
+        self._tell(
+            f"took longer than the {self._membership.timeout:g} seconds that the study allows for a task, so that the "
+            "others went on without it; it takes part again now. Give it more of the machine, or the study more time"
+        )
+        return {}
+
+    def _refused(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        reason = "".join(each for each in str(content["reason"])[:_MOST_WORDS] if each.isprintable())
+        self._tell(f"the server takes no more answers of this site: {reason}")
+        return {}
+
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Whether the policy allows a sum of those that are really in it, whatever the server had announced."""
         self._policy.check_task(
@@ -231,7 +257,7 @@ class Station:
         if round_ < memory.round:
             raise FeddagError(
                 f"Site {self._membership.name!r} has answered round {memory.round + 1}, and the server asks for round "
-                f"{round_ + 1}: it has lost its journal. Start a new study."
+                f"{round_ + 1}. If this is no message that came late, it has lost its journal: start a new study."
             )
         before = memory.before if round_ == memory.round else memory.after
         self._site.restore(before)
@@ -255,6 +281,8 @@ _REQUESTS: Mapping[str, Callable[[Station, Mapping[str, Any]], dict[str, Any]]] 
     "mask": Station._mask,
     "confirm": Station._confirm,
     "reveal": Station._reveal,
+    "late": Station._late,
+    "refused": Station._refused,
 }
 """All that a server can ask for, besides a sign of life."""
 

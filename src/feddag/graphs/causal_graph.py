@@ -25,6 +25,16 @@ class CausalGraph:
 
     The arrays are copied and read-only. Two graphs are equal if names (in order), adjacency and scores are.
     Without names, the nodes are called X1, X2, ...
+
+    Examples:
+        >>> import feddag
+        >>> graph = feddag.CausalGraph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], ["rain", "river", "flood"])
+        >>> graph.edges
+        [('rain', 'river'), ('river', 'flood')]
+        >>> print(graph.to_cpdag())
+        CausalGraph(3 nodes, 2 edges)
+          rain -- river
+          river -- flood
     """
 
     adjacency: Adjacency

@@ -62,7 +62,10 @@ def to_cpdag(adjacency: ArrayLike) -> Adjacency:
     """
     dag = as_adjacency(adjacency).astype(bool)
     if not is_dag(dag):
-        raise FeddagError("A CPDAG is defined for a DAG, and this graph has a cycle or an undirected edge.")
+        raise FeddagError(
+            "A CPDAG is defined for a DAG, and this graph has a cycle or an undirected edge. Take a DAG of it first, "
+            "such as dag_extension makes."
+        )
     skeleton = dag | dag.T
     apart = ~skeleton
     np.fill_diagonal(apart, False)

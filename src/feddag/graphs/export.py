@@ -51,6 +51,13 @@ def write_graph(
     """Write `graph` in the format that the file name tells, or in `format`.
 
     A file that exists is replaced whole or, if something fails, not at all.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.write_graph(feddag.CausalGraph([[0, 1], [0, 0]], ["rain", "river"]), "graph.edges.csv")
+        >>> print(open("graph.edges.csv").read(), end="")
+        source,target
+        rain,river
     """
     text = _RENDERERS[_format_of(path, format)](graph)
     with atomic_write(path) as stream:
@@ -67,6 +74,12 @@ def read_graph(
 
     `names` are the nodes in the order wanted. An edge list needs them if some node has no edge; any other
     file must have exactly these nodes.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.write_graph(feddag.CausalGraph([[0, 1], [0, 0]], ["rain", "river"]), "graph.edges.csv")
+        >>> feddag.read_graph("graph.edges.csv", names=["river", "rain", "sun"]).edges
+        [('rain', 'river')]
     """
     parse = _PARSERS.get(_format_of(path, format))
     if parse is None:

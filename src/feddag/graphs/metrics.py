@@ -62,6 +62,13 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
 
     Two `CausalGraph`s are aligned by name; an array is taken to be in the order of the other graph. In an
     array, too, a pair with both entries 1 is an undirected edge: cut the cycles of an estimate first.
+
+    Examples:
+        >>> import feddag
+        >>> truth = feddag.CausalGraph([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+        >>> found = feddag.compare([[0, 0, 1], [1, 0, 1], [0, 0, 0]], truth)
+        >>> found.shd, found.missing, found.extra, found.reversed
+        (2, 0, 1, 1)
     """
     estimated, true = _edge_types(estimate, truth)
     in_estimate, in_truth = estimated != _NO_EDGE, true != _NO_EDGE

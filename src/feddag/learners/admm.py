@@ -10,7 +10,7 @@ the parameters before they are the best for their graph.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 
 from feddag import parameters as must_be
 from feddag.federation import Answer, Federation, Task, unknown_task
+from feddag.federation.forms import MOST_ROWS, Between, Form, like
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.notears import acyclicity, joined
@@ -52,6 +53,12 @@ class ConsensusADMM(FederatedOneStep):
     @abstractmethod
     def _start(self, nodes: int) -> dict[str, np.ndarray]:
         """The common parameters to begin with. All of `W[..., i, j]` are zero just where there is no edge i → j."""
+
+    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+        del sites
+        rho = Between(_RHO_INIT, max(_RHO_INIT, self.rho_max * _CONSENSUS_FACTOR))
+        numbers = {"rows": Between(1, MOST_ROWS, whole=True), "rho": rho}
+        return {ROWS: Form(), FIT: Form(numbers, like(self._start(len(columns))))}
 
     def _threshold(self) -> float:
         return self.threshold

@@ -26,7 +26,7 @@ from feddag.learners.keeper import Watch
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
-from feddag.silos import Silo, as_silos
+from feddag.silos import Silo, read_silos
 from feddag.silos.kinds import Kind
 
 if TYPE_CHECKING:
@@ -110,13 +110,11 @@ class Learner(BaseEstimator, ABC):
         if watch.checkpoint is not None:
             watch.fingerprint = self._fingerprint(silos)
         self._fit(silos, watch)
-        self._name([silo.name for silo in silos], silos[0].columns)
-        self.seconds_ = watch.seconds
-        return self
+        return self._completed([silo.name for silo in silos], watch.seconds)
 
     @abstractmethod
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        """Set `graph_`, `edge_scores_`, `history_`, `communication_` and the learner's own attributes.
+        """Set `graph_` with its scores, `history_`, `communication_` and the learner's own attributes.
 
         Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
         """
@@ -124,7 +122,7 @@ class Learner(BaseEstimator, ABC):
     def check(self, silos: Any) -> tuple[Silo, ...]:
         """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
         self.check_parameters()
-        checked = as_silos(silos)
+        checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
         return checked
 
@@ -184,18 +182,17 @@ class Learner(BaseEstimator, ABC):
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
-        self.edge_scores_ = arrays["edge_scores"]
-        self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], self.edge_scores_)
-        self._name(document["sites"], document["columns"])
+        self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], arrays["edge_scores"])
         self.communication_ = Ledger(**document["ledger"])
-        self.seconds_ = document["seconds"]
-        return self
+        return self._completed(document["sites"], document["seconds"])
 
-    def _name(self, sites: Sequence[str], columns: Sequence[str]) -> None:
-        self.adjacency_ = self.graph_.adjacency
-        self.sites_ = tuple(sites)
-        self.feature_names_in_ = np.array(columns, dtype=object)
-        self.n_features_in_ = len(columns)
+    def _completed(self, sites: Sequence[str], seconds: float) -> Self:
+        """With what every learner has beside `graph_`, of which its matrices and names are parts."""
+        self.adjacency_, self.edge_scores_ = self.graph_.adjacency, np.asarray(self.graph_.scores)
+        self.feature_names_in_ = np.array(self.graph_.names, dtype=object)
+        self.n_features_in_ = len(self.graph_.names)
+        self.sites_, self.seconds_ = tuple(sites), seconds
+        return self
 
     def _threshold(self) -> float | None:
         """The score above which an edge stands; None where the scores alone do not decide."""

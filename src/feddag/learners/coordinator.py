@@ -135,6 +135,7 @@ class Coordinator:
             edges=int((scores > plan.threshold).sum()),
             seconds=state.seconds,
             sites=None if self._view is None else self._view(),
+            **self._federation.ledger.so_far(),
         )
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

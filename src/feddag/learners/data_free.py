@@ -24,7 +24,7 @@ class DataFree(OneStep):
 
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         adjacency = self._draw(len(silos[0].columns))
-        self._once(watch, lambda note: (CausalGraph(adjacency, silos[0].columns, adjacency), Ledger()))
+        self._once(watch, lambda note: CausalGraph(adjacency, silos[0].columns, adjacency), Ledger())
 
 
 class Empty(DataFree):

@@ -10,7 +10,7 @@ error makes the result depend on the units of the columns: do not use it where s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
@@ -27,6 +27,7 @@ from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.federation import Federation, InProcess, Ledger
 from feddag.federation.arrays import flatten, prefixed, under, unflatten
+from feddag.federation.forms import LARGEST_SINGLE, Between, Form, like
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
@@ -37,7 +38,15 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.history import History, Round, SiteView, mean_distances
 from feddag.learners.keeper import Watch
 from feddag.learners.knowledge import Edges
-from feddag.learners.local_solver import SERVER, LocalSolver, Objective, initial_parameters, take_over
+from feddag.learners.local_solver import (
+    SERVER,
+    SOLVE,
+    LocalSolver,
+    Objective,
+    initial_parameters,
+    shared_part,
+    take_over,
+)
 from feddag.learners.status import Status
 from feddag.learners.time_left import TimeLeft
 from feddag.models import ACYCLICITY, DAGGNN, NOTEARSMLP, Linear, MaskedMLP, Model, Parameters
@@ -85,6 +94,13 @@ class FedDAG(FederatedLearner):
         means_: For each site, the mean of each of its columns.
         site_graphs_: For each site, the graph it would draw alone. With `sharing="none"` they are the result, and
             `graph_` is drawn from the mean of their scores.
+
+    Examples:
+        >>> import feddag
+        >>> simulation = feddag.simulate(4, mechanism="linear", sites=2, rows=200, seed=1)
+        >>> learned = feddag.FedDAG("all", "linear", it_inner=200).fit(simulation)
+        >>> learned.graph_.edges == simulation.truth.edges
+        True
     """
 
     constraints: ClassVar = {
@@ -200,8 +216,7 @@ class FedDAG(FederatedLearner):
         scores = self._objective(columns).edge_scores
         self.site_graphs_ = {site: self._graph(scores(p), columns) for site, p in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
-        self.edge_scores_ = np.mean([scores(each.params) for each in learned], axis=0)
-        self.graph_ = self._graph(self.edge_scores_, columns)
+        self.graph_ = self._graph(np.mean([scores(each.params) for each in learned], axis=0), columns)
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         super().check_federation(sites, columns)
@@ -211,7 +226,6 @@ class FedDAG(FederatedLearner):
                 "Choose sharing='all' or sharing='none'."
             )
         self._participants(sites)
-        self._knowledge(columns)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()
@@ -352,6 +366,17 @@ class FedDAG(FederatedLearner):
             weighting=self.weighting,
             seed=self.seed,
         )
+
+    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+        plan = self._plan(columns, sites)
+        schedule, template = plan.schedule, initial_parameters(plan.objective.model, plan.nodes, plan.seed, SERVER)
+        numbers = {
+            "steps": Between(1, max(plan.phases), whole=True),
+            "alpha": Between(schedule.alpha_init, LARGEST_SINGLE),
+            "rho": Between(schedule.rho_init, max(schedule.rho_init, schedule.rho_max)),
+            "h": Between(0, LARGEST_SINGLE),
+        }
+        return {SOLVE: Form(numbers, like(shared_part(template, plan.sharing)), participants=plan.participants)}
 
     def _learned(self, federation: Federation, columns: Sequence[str], watch: Watch) -> _Learned:
         plan = self._plan(columns, len(federation.sites))

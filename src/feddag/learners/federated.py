@@ -6,11 +6,12 @@ Whatever carries the tasks from one side to the other, the learner is the same.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
 from feddag.federation import Federation, InProcess, Site
+from feddag.federation.forms import Form
 from feddag.learners.base import Learner
 from feddag.learners.keeper import Watch
 from feddag.learners.status import Progress
@@ -28,10 +29,16 @@ class FederatedLearner(Learner):
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         """Set the learned attributes, as of `_fit`, by what the sites answer."""
 
+    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+        """The tasks of its sites, and what each may bring: on a network, a site refuses everything else."""
+        del columns, sites
+        return {}
+
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         """Refuse parameters with which so many sites cannot learn about these variables."""
-        del sites, columns
+        del sites
         self.check_parameters()
+        self._knowledge(columns)
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         checked = super().check(silos)
@@ -45,9 +52,7 @@ class FederatedLearner(Learner):
         self.check_federation(len(federation.sites), columns)
         watch = Watch(progress, None)
         self._learn(federation, tuple(columns), watch)
-        self._name(federation.sites, columns)
-        self.seconds_ = watch.seconds
-        return self
+        return self._completed(federation.sites, watch.seconds)
 
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
         with self._in_process(silos) as federation:

@@ -37,6 +37,9 @@ class Round:
     edges: int
     seconds: float
     sites: SiteView | None = None
+    bytes_sent: int = 0
+    """By all sites so far; likewise what they have received."""
+    bytes_received: int = 0
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Round:

@@ -39,6 +39,7 @@ class Watch:
         """Of what is learned from what: a checkpoint with another one is refused."""
         self._started = time.monotonic()
         self._earlier = [0.0]
+        """What was counted before, in one list for the fit and all its parts."""
 
     @property
     def seconds(self) -> float:

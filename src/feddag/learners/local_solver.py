@@ -163,7 +163,7 @@ class LocalSolver:
         if not math.isfinite(self.loss):
             raise FeddagError(
                 f"Site {self.name!r}: the loss is {self.loss} after round {task.round + 1}. Bring the columns to "
-                "comparable scales, or lower learning_rate."
+                "scales near 1, lower learning_rate or, with hundreds of variables, choose acyclicity='log-det'."
             )
         return Answer(self._weight, shared_part(self.params, self._sharing))
 

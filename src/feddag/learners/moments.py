@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from feddag.federation import Answer, Federation, Site, Task, unknown_task
-from feddag.federation.protocol import Arrays
+from feddag.federation import Answer, Federation, Site, Stateless, Task, unknown_task
+from feddag.federation.forms import LARGEST_VALUE, Between, Form
 from feddag.graphs import CausalGraph
 from feddag.learners.one_step import FederatedOneStep, Note
 from feddag.silos import Silo
@@ -43,6 +44,11 @@ class FromMoments(FederatedOneStep):
         del position
         return Summands(silo.name, silo.values)
 
+    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+        del sites
+        mean = Between(-LARGEST_VALUE, LARGEST_VALUE, shape=(len(columns),))
+        return {SUMS: Form(), PRODUCTS: Form(arrays={"mean": mean})}
+
     def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
         return self._learn_moments(summed_moments(federation, columns), note)
 
@@ -57,7 +63,7 @@ def summed_moments(federation: Federation, columns: tuple[str, ...]) -> Moments:
 
 
 @dataclass
-class Summands:
+class Summands(Stateless):
     """A site's side."""
 
     name: str
@@ -70,9 +76,3 @@ class Summands:
             centred = self.values - task.arrays["mean"]
             return Answer(1.0, {"products": centred.T @ centred})
         raise unknown_task(self.name, task, (SUMS, PRODUCTS))
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        pass

@@ -78,10 +78,6 @@ class NOTEARS(FromMoments):
         self.tiers = tiers
         self.exogenous = exogenous
 
-    def check_federation(self, sites: int, columns: Sequence[str]) -> None:
-        super().check_federation(sites, columns)
-        self._knowledge(columns)
-
     def _threshold(self) -> float:
         return self.threshold
 

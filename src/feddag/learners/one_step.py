@@ -42,24 +42,23 @@ class OneStep(Learner):
 
     history_: Records
 
-    def _once(self, watch: Watch, learn: Callable[[Note], tuple[CausalGraph, Ledger]]) -> None:
-        """Set the graph with its scores, and what was sent for it, as `learn` finds them."""
+    def _once(self, watch: Watch, learn: Callable[[Note], CausalGraph], ledger: Ledger) -> None:
+        """Set the graph with its scores, as `learn` finds them, and what was sent for it, as `ledger` then says."""
         started = time.monotonic()
         outcome = _Outcome()
         keeper = watch.keeper(outcome)
 
         def note(figures: dict[str, float]) -> None:
-            outcome.records.rows.append(figures)
+            outcome.records.rows.append(figures | ledger.so_far())
             shown = {heading: f"{value:.3g}" for heading, value in figures.items()}
             keeper.after_round(Status(None, shown, time.monotonic() - started))
 
         if outcome.graph is None:
             with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other
-                outcome.graph, outcome.ledger = learn(note)
+                outcome.graph, outcome.ledger = learn(note), ledger
             note({"edges": len(outcome.graph.edges) + len(outcome.graph.undirected_edges)})
             keeper.save()
-        self.graph_, self.edge_scores_ = outcome.graph, np.asarray(outcome.graph.scores)
-        self.history_, self.communication_ = outcome.records, outcome.ledger
+        self.graph_, self.history_, self.communication_ = outcome.graph, outcome.records, outcome.ledger
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()
@@ -99,7 +98,7 @@ class FederatedOneStep(OneStep, FederatedLearner):
         """The graph with its scores."""
 
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        self._once(watch, lambda note: (self._ask(federation, columns, note), federation.ledger))
+        self._once(watch, lambda note: self._ask(federation, columns, note), federation.ledger)
 
 
 class OneTable(OneStep):
@@ -110,7 +109,7 @@ class OneTable(OneStep):
         """The graph with its scores."""
 
     def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        self._once(watch, lambda note: (self._learn_table(silos[0]), Ledger()))
+        self._once(watch, lambda note: self._learn_table(silos[0]), Ledger())
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         silos = super().check(silos)

@@ -23,6 +23,7 @@ from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task, unknown_task
 from feddag.federation.arrays import prefixed, under
+from feddag.federation.forms import Form
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner
@@ -88,7 +89,7 @@ class InRegime(FederatedLearner):
         if self.regime == "all":
             learned = [self._fresh()._fit_watched(tables, watch)]
             self._keep(tables, learned)
-            self.graph_, self.edge_scores_ = learned[0].graph_, learned[0].edge_scores_
+            self.graph_ = learned[0].graph_
             self.communication_ = Ledger({silo.name: silo.values.nbytes for silo in silos}, {})
             return
         learned = self._learn_alone(silos, watch)
@@ -101,7 +102,7 @@ class InRegime(FederatedLearner):
             kept = self.learner._knowledge(graph.names).certain
             adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold, kept)
             graph, ledger = CausalGraph(adjacency, graph.names, scores), Ledger()
-        self.graph_, self.edge_scores_, self.communication_ = graph, np.asarray(graph.scores), ledger
+        self.graph_, self.communication_ = graph, ledger
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         super().check_federation(sites, columns)
@@ -113,13 +114,16 @@ class InRegime(FederatedLearner):
         self.learner.check([silo])
         return _Voter(silo.name, lambda: self._fresh().fit([silo]).graph_)
 
+    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+        del columns, sites
+        return {VOTE: Form()}
+
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         if self.regime != "voting":
             raise FeddagError(
                 f"The regime {self.regime!r} has no federation. Choose 'voting', or learn where the data are."
             )
-        self.graph_ = _vote(federation, columns)
-        self.edge_scores_, self.communication_ = np.asarray(self.graph_.scores), federation.ledger
+        self.graph_, self.communication_ = _vote(federation, columns), federation.ledger
         self.learners_ = {}
         self._set_from_learners()
 

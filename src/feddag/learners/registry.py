@@ -234,6 +234,13 @@ def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> 
     """The learner that a method's name stands for, with these parameters, in a regime: its own where that is None.
 
     The regime `"all"` pools the rows of all sites: it is for research.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.make_learner("notears", l1=0.2)
+        NOTEARS(l1=0.2)
+        >>> feddag.make_learner("cam", "voting", alpha=0.01)
+        InRegime(learner=CAM(alpha=0.01), regime='voting')
     """
     method = find_method(name)
     method.check_names(parameters)
@@ -276,7 +283,13 @@ def method_of(learner: Learner) -> Method:
 
 
 def methods() -> pd.DataFrame:
-    """What each method assumes, what leaves a site, and where it comes from: one row for each, by name."""
+    """What each method assumes, what leaves a site, and where it comes from: one row for each, by name.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.methods().query("unit_free").index.tolist()
+        ['search', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
+    """
     import pandas as pd  # noqa: PLC0415 - the table itself must be readable without it
 
     return pd.DataFrame([asdict(method) for method in METHODS.values()]).set_index("name")

@@ -70,7 +70,9 @@ def _regression(
     variance = (own - with_node @ unpenalised) / (rows - len(before) - 1)
     scale = np.abs(unpenalised)
     products, with_node = scale[:, None] * products * scale, scale * with_node
-    _, _, path = lars_path_gram(with_node, products, n_samples=rows, method="lasso", alpha_min=0)
+    # it ends the path at a tolerance that knows no units; a power of two costs no digit
+    unit = 2.0 ** np.round(np.log2(own / rows))
+    _, _, path = lars_path_gram(with_node / unit, products / unit, n_samples=rows, method="lasso", alpha_min=0)
     path[np.abs(path) <= np.finfo(float).eps] = 0
     squares = own - 2 * with_node @ path + np.sum(path * (products @ path), axis=0)
     bic = squares / variance + np.log(rows) * np.count_nonzero(path, axis=0)

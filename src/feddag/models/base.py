@@ -20,6 +20,11 @@ def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
     return jnp.clip(size, jnp.sqrt(h), 1.0) * update
 
 
+def without_loops(A: Float[Array, "node node"]) -> Float[Array, "node node"]:
+    """A variable is no cause of itself."""
+    return A * (1 - jnp.eye(len(A), dtype=A.dtype))
+
+
 Edges = Bool[np.ndarray, "node node"]
 """A choice of edges; `[i, j]` is the edge i → j."""
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Edges, Parameters, PyTree, in_proportion
+from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
 from feddag.models.rows import Rows, prepared_rows
 
 _AMPLIFICATION = 3.0
@@ -57,8 +57,7 @@ class DAGGNN:
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         """Of any sign."""
         del key
-        A = jnp.sinh(_AMPLIFICATION * params["graph"])
-        return A * (1 - jnp.eye(len(A), dtype=A.dtype))
+        return without_loops(jnp.sinh(_AMPLIFICATION * params["graph"]))
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
         """Half the squared error of the decoded values, and of Z: the evidence bound, but for constants."""

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import expit, logit
 
-from feddag.models.base import Edges, Parameters, PyTree
+from feddag.models.base import Edges, Parameters, PyTree, without_loops
 from feddag.models.rows import Rows, prepared_rows
 
 _QUANTILES = 128
@@ -77,11 +77,8 @@ class MaskedMLP:
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         """`g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""
         U = params["graph"]
-        return self._mask(U + jax.random.logistic(key, U.shape, U.dtype))
-
-    def _mask(self, noisy_logits: Float[Array, "node node"]) -> Float[Array, "node node"]:
-        mask = jax.nn.sigmoid(noisy_logits / self.temperature)
-        return mask * (1 - jnp.eye(mask.shape[0], dtype=mask.dtype))
+        noisy = U + jax.random.logistic(key, U.shape, U.dtype)
+        return without_loops(jax.nn.sigmoid(noisy / self.temperature))
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
         residual = data.values - self._outputs(params, adjacency, data.values)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Edges, Parameters, PyTree, in_proportion
+from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
 from feddag.models.rows import Rows, prepared_rows
 
 _TINY = 1e-12
@@ -55,14 +55,13 @@ class NOTEARSMLP:
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         del key
-        W = _without_loops(params["graph"])
-        norms = jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T
-        return norms * (1 - jnp.eye(len(norms), dtype=norms.dtype))
+        W = _no_own_inputs(params["graph"])
+        return without_loops(jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T)
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
         """With half the squares of all weights."""
         del adjacency
-        W = _without_loops(params["graph"])
+        W = _no_own_inputs(params["graph"])
         residual = data.values - _outputs(params, W, data.values)
         squares = jnp.sum(W**2) + jnp.sum(params["mechanism"]["weights"] ** 2)
         return 0.5 * jnp.sum(residual**2 @ data.weight) + 0.5 * self.l2 * squares
@@ -70,7 +69,7 @@ class NOTEARSMLP:
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
         """Of the single weights, not of their norms."""
         del adjacency
-        return jnp.abs(_without_loops(params["graph"])).sum()
+        return jnp.abs(_no_own_inputs(params["graph"])).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         norms = jnp.sqrt(jnp.sum(params["graph"] ** 2, axis=1, keepdims=True))
@@ -93,7 +92,7 @@ class NOTEARSMLP:
         return _outputs(params, params["graph"] * adjacency.T[:, None, :], values.T).T
 
 
-def _without_loops(W: Float[Array, "node unit node"]) -> Float[Array, "node unit node"]:
+def _no_own_inputs(W: Float[Array, "node unit node"]) -> Float[Array, "node unit node"]:
     return W * (1 - jnp.eye(len(W), dtype=W.dtype))[:, None, :]
 
 

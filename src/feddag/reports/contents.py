@@ -22,6 +22,7 @@ from feddag.reports.formats import heading
 from feddag.reports.scales import strength
 from feddag.runs import Run, history_frame, load
 from feddag.silos import Preparation
+from feddag.trust.assessment import LEAVES_SITE as ASSESSMENT_LEAVES_SITE
 
 Edge = tuple[str, str]
 
@@ -228,9 +229,21 @@ class Contents:
         )
 
     @property
+    def left_a_site(self) -> str:
+        """In plain words, as far as it is known."""
+        parts = [] if self.method is None else [self.method.leaves_site]
+        if self.record.get("federated") and self._agreed.get("trust", {}).get("assess"):
+            parts.append(ASSESSMENT_LEAVES_SITE)
+        return " ".join(parts)
+
+    @property
     def study_digest(self) -> str | None:
         """Of the study that the sites had agreed on, where they had."""
-        return (self.record.get("study") or {}).get("digest")
+        return self._agreed.get("digest")
+
+    @property
+    def _agreed(self) -> dict[str, Any]:
+        return self.record.get("study") or {}
 
 
 def _row(

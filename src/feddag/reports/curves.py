@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from feddag.reports.formats import shown, size
 from feddag.reports.markup import Markup, tag
 
 _TITLES = {
@@ -24,7 +25,10 @@ _TITLES = {
     "families": "Families scored",
     "l1_distance": "Distance between the sites' graphs (ℓ1)",
     "shd_distance": "Distance between the sites' graphs (SHD)",
+    "bytes_sent": "Sent by all sites so far",
+    "bytes_received": "Received by all sites so far",
 }
+_IN_BYTES = (_TITLES["bytes_sent"], _TITLES["bytes_received"])
 _NO_CURVES = ("round", "sub_problem", "sub-problem", "step", "seconds", "site", "stage")
 _OF_A_SITE = re.compile(r"(loss|fit)\[(.*)\]", re.DOTALL)
 _SPAN_OF_A_LINEAR_SCALE = 300.0
@@ -58,6 +62,13 @@ class Chart:
     @property
     def mean(self) -> Rounds:
         return np.nanmean(self.values, axis=0)
+
+    @property
+    def in_bytes(self) -> bool:
+        return self.title in _IN_BYTES
+
+    def shown(self, value: float) -> str:
+        return size(value) if self.in_bytes else shown(value)
 
 
 def charts(history: pd.DataFrame) -> list[Chart]:
@@ -110,11 +121,12 @@ def _chart(title: str, rounds: Rounds, lines: dict[str, Rounds], axis: str) -> C
     if len(kept) > _MOST_POINTS:  # the last round is always among them
         kept = kept[np.unique(np.linspace(0, len(kept) - 1, _MOST_POINTS).round().astype(int))]
     finite = values[np.isfinite(values)]
-    logarithmic = bool(finite.min() > 0 and finite.max() / finite.min() > _SPAN_OF_A_LINEAR_SCALE)
+    wide = finite.min() > 0 and finite.max() / finite.min() > _SPAN_OF_A_LINEAR_SCALE
+    logarithmic = bool(wide and title not in _IN_BYTES)  # a running total grows by sums, not by factors
     return Chart(title, rounds[kept], {name: line[kept] for name, line in lines.items()}, logarithmic, axis)
 
 
-def chart_svg(chart: Chart, shown: Callable[[float], str], number: int) -> Markup:
+def chart_svg(chart: Chart, number: int) -> Markup:
     """The page's program finds the points of a chart by its number."""
     finite = chart.values[np.isfinite(chart.values)]
     across = _scale(chart.rounds.min(), chart.rounds.max(), _LEFT, _WIDTH - _RIGHT)
@@ -130,7 +142,7 @@ def chart_svg(chart: Chart, shown: Callable[[float], str], number: int) -> Marku
         tag(
             "g",
             tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
-            tag("text", shown(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
+            tag("text", chart.shown(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
         )
         for tick in ticks
     ]
@@ -150,7 +162,7 @@ def chart_svg(chart: Chart, shown: Callable[[float], str], number: int) -> Marku
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         class_="chart",
         role="img",
-        aria_label=f"{chart.title}, from {shown(_first(chart.mean))} to {shown(_first(chart.mean[::-1]))}",
+        aria_label=f"{chart.title}, from {chart.shown(_first(chart.mean))} to {chart.shown(_first(chart.mean[::-1]))}",
         data_chart=number,
         data_left=_LEFT,
         data_right=_WIDTH - _RIGHT,

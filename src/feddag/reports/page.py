@@ -251,7 +251,7 @@ def _history(contents: Contents) -> Markup:
         tag(
             "div",
             *(
-                tag("figure", tag("figcaption", chart.title), chart_svg(chart, shown, k))
+                tag("figure", tag("figcaption", chart.title), chart_svg(chart, k))
                 for k, chart in enumerate(contents.charts)
             ),
             class_="charts",
@@ -260,8 +260,7 @@ def _history(contents: Contents) -> Markup:
 
 
 def _sites(contents: Contents) -> Markup:
-    method = contents.method
-    left = "" if method is None else f" What left a site: {method.leaves_site}"
+    left = f" What left a site: {contents.left_a_site}" if contents.left_a_site else ""
     return joined(
         tag("p", f"Only counts and sums over a site's rows are known here.{left}", class_="note"),
         "" if contents.spent_privacy is None else tag("p", contents.spent_privacy, class_="note"),
@@ -352,7 +351,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "axis": chart.axis,
         "rounds": [int(each) for each in chart.rounds],
-        "figures": [(name, [shown(float(value)) for value in values]) for name, values in figures.items()],
+        "figures": [(name, [chart.shown(float(value)) for value in values]) for name, values in figures.items()],
     }
 
 

@@ -38,11 +38,6 @@ class Schema(Protocol):
         ...
 
 
-def as_silos(silos: Any) -> tuple[Silo, ...]:
-    """What learners do with the tables they are given: `read_silos` as they are."""
-    return read_silos(silos)
-
-
 def read_silos(
     silos: Any, *, missing: Missing = "error", scale: Scale = "none", schema: Schema | None = None
 ) -> tuple[Silo, ...]:
@@ -59,6 +54,13 @@ def read_silos(
             moments of each `"site"`, or of all sites together (`"federated"`).
         schema: The study that the tables must keep to; only its columns are read. Without one, columns of booleans
             and of few different texts are discrete, and all others are numbers.
+
+    Examples:
+        >>> import feddag, pandas
+        >>> table = pandas.DataFrame({"rain": [0.0, 4.0] * 10, "flood": [False, True] * 10})
+        >>> north, south = feddag.read_silos({"north": table, "south": table}, scale="site")
+        >>> north.values[:2].tolist()
+        [[-1.0, 0.0], [1.0, 1.0]]
     """
     preparation = Preparation(missing, scale)
     tables = _named_tables(silos)

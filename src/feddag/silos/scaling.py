@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from feddag.federation import Answer, Federation, InProcess, Task, unknown_task
-from feddag.federation.protocol import Arrays
+from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
+from feddag.federation.forms import LARGEST_VALUE, Between, Form
 from feddag.silos.preparation import Scale
 from feddag.silos.silo import Silo
 
@@ -43,7 +43,13 @@ def common_scale(federation: Federation) -> Moments:
     return Moments(mean, np.sqrt(second["squares"] / first["rows"]))
 
 
-class ScaleSite:
+def scale_forms(columns: int) -> dict[str, Form]:
+    """What the tasks may bring, with so many continuous columns."""
+    mean = Between(-LARGEST_VALUE, LARGEST_VALUE, shape=(columns,))
+    return {SUMS: Form(), SQUARES: Form(arrays={"mean": mean})}
+
+
+class ScaleSite(Stateless):
     """A site's side."""
 
     def __init__(self, silo: Silo) -> None:
@@ -56,12 +62,6 @@ class ScaleSite:
         if task.name != SQUARES:
             raise unknown_task(self.name, task, (SUMS, SQUARES))
         return Answer(1.0, {"squares": ((self._values - task.arrays["mean"]) ** 2).sum(axis=0)})
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        pass
 
 
 def scaled(silo: Silo, moments: Moments, scale: Scale) -> Silo:

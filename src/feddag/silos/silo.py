@@ -14,7 +14,7 @@ from feddag.silos.kinds import CONTINUOUS, Kind
 from feddag.silos.preparation import AS_IT_IS, Account
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Silo:
     """The rows that one site holds: numbers only, one column per variable."""
 
@@ -29,6 +29,9 @@ class Silo:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", self.kinds or (CONTINUOUS,) * len(self.columns))
         object.__setattr__(self, "account", self.account if self.account is not AS_IT_IS else Account(len(self.values)))
+
+    def __repr__(self) -> str:
+        return f"Silo({self.name!r}, {self.rows} rows, {len(self.columns)} columns)"
 
     @property
     def rows(self) -> int:

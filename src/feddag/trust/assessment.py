@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import joblib
 import numpy as np
@@ -14,15 +14,20 @@ from threadpoolctl import threadpool_limits
 
 from feddag.errors import FeddagError
 from feddag.federation import Federation, InProcess
-from feddag.graphs import Adjacency, dag_extension, shd
+from feddag.federation.forms import Between, Form
+from feddag.graphs import Adjacency, dag_extension, is_dag, shd
 from feddag.learners.base import Learner
-from feddag.learners.moments import summed_moments
+from feddag.learners.moments import Moments, summed_moments
 from feddag.learners.sortnregress import SortnRegress
-from feddag.silos import Silo, as_silos
+from feddag.silos import Silo, read_silos
 from feddag.trust.held_out import HeldOut, held_out
-from feddag.trust.sites import TrustSite
-from feddag.trust.sortability import Sortability, is_unit_free, sortability, warn_after, warn_before
-from feddag.trust.verdict import rivals, verdict
+from feddag.trust.sites import HELD_OUT, ROWS, TrustSite
+from feddag.trust.sortability import Sortability, is_unit_free, same, sortability, warn_after, warn_before
+from feddag.trust.verdict import RANDOM_GRAPHS, SORTED, rivals, verdict
+
+LEAVES_SITE = (
+    "For the checks: rows, means and covariances, and how well some graphs explain rows set aside; summed over sites."
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def trust_sites(silos: Sequence[Silo]) -> Iterator[tuple[Federation, list[TrustS
 
 def assess(learner: Learner, silos: Any) -> Assessment:
     """Hold what a learner has learned against the tables that it learned from."""
-    silos = as_silos(silos)
+    silos = read_silos(silos)
     with trust_sites(silos) as (federation, _):
         return assess_federation(learner, federation, silos[0].columns, unit_free=_unit_free(learner, silos))
 
@@ -76,7 +81,7 @@ def assess_federation(
     """The same over any engine whose sites are `TrustSite`s."""
     graph = learner.graph_.reordered(columns).adjacency
     moments = summed_moments(federation, columns)
-    by_sorting = _by_sorting(federation, columns)
+    by_sorting = _by_sorting(moments)
     found = sortability(graph, moments)
     distances = {
         criterion: shd(graph, by_sorting[key])
@@ -92,19 +97,35 @@ def assess_federation(
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 
 
-def _by_sorting(federation: Federation, columns: tuple[str, ...]) -> dict[str, Adjacency]:
+def assessment_forms(columns: Sequence[str], sites: int) -> dict[str, Form]:
+    """The tasks that `assess_federation` asks for, and what each may bring."""
+    nodes, graphs = len(columns), 2 + RANDOM_GRAPHS + len(SORTED)
+    arrays = {
+        "graphs": Between(0, 1, "uint8", ("graph", nodes, nodes)),
+        "terms": Between(-1, 1, shape=("comparison", "graph")),
+    }
+    lengths = {"graph": graphs, "comparison": graphs}
+    rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
+    return {
+        **SortnRegress().forms(columns, sites),
+        ROWS: Form(),
+        HELD_OUT: Form(arrays=arrays, lengths=lengths, rules=rules),
+    }
+
+
+def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
+    """By what there is to sort by: scaled columns have one variance, whose last digits are no order."""
+    variances = moments.covariance.diagonal()
+    criteria: list[Literal["variance", "r2"]] = ["r2"] if same(variances.min(), variances.max()) else ["variance", "r2"]
     try:
-        return {
-            "variance": SortnRegress("variance").fit_federation(federation, columns).adjacency_,
-            "r2": SortnRegress("r2").fit_federation(federation, columns).adjacency_,
-        }
+        return {each: SortnRegress(each)._learn_moments(moments, lambda _: None).adjacency for each in criteria}
     except FeddagError:  # one column is a linear function of others: then there is nothing to regress by
         return {}
 
 
 def warnings_before(learner: Learner, silos: Any) -> list[str]:
     """What to know before a fit begins."""
-    silos = as_silos(silos)
+    silos = read_silos(silos)
     with trust_sites(silos) as (federation, _):
         moments = summed_moments(federation, silos[0].columns)
     return warn_before(moments, unit_free=_unit_free(learner, silos))

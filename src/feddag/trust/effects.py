@@ -20,7 +20,7 @@ from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph, parent_sets
 from feddag.learners.base import Learner
 from feddag.learners.feddag import FedDAG
-from feddag.silos import Silo, as_silos
+from feddag.silos import Silo, read_silos
 from feddag.trust import sites
 from feddag.trust.assessment import trust_sites
 from feddag.trust.held_out import ask
@@ -64,7 +64,7 @@ class TotalEffect:
 
 def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> TotalEffect:
     """At every site, and as a mean weighted by rows: that one comes from sums alone."""
-    silos = as_silos(silos)
+    silos = read_silos(silos)
     columns = silos[0].columns
     graph = learner.graph_.reordered(columns)
     pair = _positions(silos[0], cause, effect)

@@ -29,7 +29,7 @@ class HeldOut:
 
 
 def ask(federation: Federation, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
-    return federation.aggregate(Task(name, 0, {}, arrays, tuple(range(len(federation.sites)))))
+    return federation.aggregate(Task(name, 0, {}, arrays, tuple(range(len(federation.sites))), complete=True))
 
 
 def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, list[Adjacency]]) -> list[HeldOut]:

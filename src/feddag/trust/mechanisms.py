@@ -2,13 +2,15 @@
 
 A mechanism is all that a variable does given its parents: the function, its level and its noise. It differs between
 sites if a regression of each site's own predicts rows held out better than one that is common to all. The common one
-comes from summed products of features; how well a site fares is the site's own affair, and can be shown by site only
-where all sites are in one process.
+of a number comes from summed products of features, that of a category from a few rounds of Newton's method, whose
+derivatives are sums, too. How well a site fares is the site's own affair, and can be shown by site only where all sites
+are in one process.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,15 @@ from jaxtyping import Int
 
 from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
-from feddag.silos import as_silos
+from feddag.learners.search.discrete import LogLikelihood
+from feddag.silos import read_silos
 from feddag.trust import sites
 from feddag.trust.assessment import trust_sites
 from feddag.trust.held_out import ask, standard_errors
-from feddag.trust.regression import GaussianFit, Sums, layer_ends
+from feddag.trust.own_regressions import families
+from feddag.trust.regression import CategoryFit, GaussianFit, Sums, layer_ends
 from feddag.trust.verdict import CERTAIN
 
 
@@ -30,16 +35,15 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
     """A row for each variable and site: `effect`, `causes`, `site`, `r2`, `own_gain`; then of all sites together
     `mean_own_gain` with its `error`, and whether the mechanism `differs`.
 
-    Gains are in nats per row held out. They are missing for categories, whose mechanisms are not compared.
+    Gains are in nats per row held out.
     """
-    silos = as_silos(silos)
+    silos = read_silos(silos)
     columns, levels = silos[0].columns, sites.levels_of(silos[0])
     dag = dag_extension(graph.reordered(columns).adjacency)
     with trust_sites(silos) as (federation, local):
         common = common_mechanisms(federation, dag, levels)
         answer = ask(federation, sites.MECHANISMS, common)
-        gains = np.where(levels == 0, answer["row_first"], np.nan)
-        errors = standard_errors(federation, answer)
+        gains, errors = answer["row_first"], standard_errors(federation, answer)
         fits = {site.name: site.mechanism_fits(common) for site in local}
     return pd.DataFrame(
         [
@@ -53,7 +57,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
                 "error": errors[child],
                 "differs": bool(gains[child] > CERTAIN * errors[child]),
             }
-            for child, parents in sites.families(dag)
+            for child, parents in families(dag)
             for site, of_site in fits.items()
         ]
     )
@@ -68,8 +72,19 @@ def common_mechanisms(
     variance = ask(federation, sites.VARIANCES, {"mean": mean})["variance"]
     task = {"mean": mean, "variance": variance, "rows": np.array(rows), "graph": dag.astype(np.uint8)}
     answer = ask(federation, sites.SUMS, task)
-    for child, parents in sites.families(dag):
-        if not levels[child]:
-            fit = GaussianFit.to(Sums(**under(f"{child}", answer)), layer_ends(parents, levels, rows), rows)
-            task |= prefixed(f"{child}", asdict(fit))
-    return task
+    fits = {}
+    for child, parents in families(dag):
+        sums, ends = under(f"{child}", answer), layer_ends(parents, levels, rows)
+        if levels[child]:
+            question = {**task, "child": np.array(child), **sums}
+            fit = CategoryFit.by(partial(_likelihood, federation, question, rows), sums["frequencies"], ends, rows)
+        else:
+            fit = GaussianFit.to(Sums(**sums), ends, rows)
+        fits |= prefixed(f"{child}", asdict(fit))
+    return task | fits
+
+
+def _likelihood(federation: Federation, question: Arrays, rows: int, theta: np.ndarray) -> LogLikelihood:
+    """Of all sites' rows."""
+    mean = ask(federation, sites.LOGISTIC, {**question, "theta": theta})
+    return LogLikelihood(rows * float(mean["value"]), rows * mean["gradient"], rows * mean["curvature"])

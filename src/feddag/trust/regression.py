@@ -3,20 +3,28 @@
 Numbers get the Gaussian-process regression of the evidence search: linear where that is enough, else with waves of each
 parent and of several together, as the evidence decides. What it says of a new row is the exact posterior prediction,
 a Student distribution, so that few rows mean wide predictions rather than wrong ones. Categories get a multinomial
-logistic regression. Parents that are categories enter as indicators.
+logistic regression, linear or with waves of each parent. Parents that are categories enter as indicators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 from scipy.stats import t as student
-from sklearn.linear_model import LogisticRegression
 
+from feddag.learners.search.discrete import (
+    VARIANCES,
+    Levels,
+    LogLikelihood,
+    climbed,
+    contrasts,
+    log_probabilities,
+    precisions,
+)
 from feddag.learners.search.evidence import (
     FUNCTIONS,
     LINEAR_WEIGHT,
@@ -175,23 +183,64 @@ def _solved(factor: np.ndarray, right: np.ndarray, *, transposed: bool = False) 
 class CategoryFit:
     """A logistic regression of a category; each level is given one row more than was seen of it."""
 
-    classifier: LogisticRegression | None
     frequencies: Float[np.ndarray, " level"]
-    rows: int
+    theta: Float[np.ndarray, " parameter"]
+    """Of `learners.search.discrete`, for the levels seen; empty where frequencies are all there is."""
+    rows: Float[np.ndarray, ""]
 
     @classmethod
-    def to(cls, features: Float[np.ndarray, "row feature"], codes: Int[np.ndarray, " row"], levels: int) -> CategoryFit:
+    def to(
+        cls, features: Float[np.ndarray, "row feature"], codes: Int[np.ndarray, " row"], levels: int, ends: list[int]
+    ) -> CategoryFit:
         frequencies = np.bincount(codes, minlength=levels) / len(codes)
-        if features.shape[1] == 0 or (frequencies > 0).sum() < 2:
-            return cls(None, frequencies, len(codes))
-        return cls(LogisticRegression(max_iter=500).fit(features, codes), frequencies, len(codes))
+        seen = seen_levels(codes, frequencies)
+        return cls.by(lambda theta: likelihood(theta, features, seen), frequencies, ends, len(codes))
+
+    @classmethod
+    def by(
+        cls,
+        at: Callable[[np.ndarray], LogLikelihood],
+        frequencies: Float[np.ndarray, " level"],
+        ends: list[int],
+        rows: int,
+    ) -> CategoryFit:
+        """From what rows say, by themselves or summed over sites: of single parents, as much as the evidence asks for."""
+        seen, found = seen_levels(np.zeros(0, dtype=int), frequencies), [(np.zeros(0), -np.inf)]
+        for end in [] if seen.constant else filter(None, ends[:2]):
+            for variance in VARIANCES:
+                precision = precisions(seen, end, variance)
+                last = found[-1][0]
+                start = np.concatenate([last, np.zeros(len(precision) - len(last))])
+                found.append(climbed(at, precision, start))
+        theta, _ = max(found, key=lambda each: each[1])
+        return cls(frequencies, theta, np.array(float(rows)))
 
     def log_densities(
         self, features: Float[np.ndarray, "row feature"], codes: Int[np.ndarray, " row"]
     ) -> Float[np.ndarray, " row"]:
-        probabilities = np.broadcast_to(self.frequencies, (len(codes), len(self.frequencies))).copy()
-        if self.classifier is not None:
-            probabilities[:] = 0
-            probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(features)
+        probabilities = np.tile(self.frequencies, (len(codes), 1))
+        if len(self.theta):
+            seen = seen_levels(np.zeros(0, dtype=int), self.frequencies)
+            logs = log_probabilities(_used(features, seen, self.theta), seen, self.theta)
+            probabilities[:, self.frequencies > 0] = np.exp(logs)
         smoothed = (self.rows * probabilities + 1) / (self.rows + len(self.frequencies))
         return np.log(smoothed[np.arange(len(codes)), codes])
+
+
+def likelihood(
+    theta: Float[np.ndarray, " parameter"], features: Float[np.ndarray, "row feature"], levels: Levels
+) -> LogLikelihood:
+    """Of a regression on as many of the features as it has parameters for."""
+    return LogLikelihood.at(theta, _used(features, levels, theta), levels)
+
+
+def _used(
+    features: Float[np.ndarray, "row feature"], levels: Levels, theta: Float[np.ndarray, " parameter"]
+) -> Float[np.ndarray, "row used"]:
+    return features[:, : len(theta) // levels.shifts.shape[1] - 1]
+
+
+def seen_levels(codes: Int[np.ndarray, " row"], frequencies: Float[np.ndarray, " level"]) -> Levels:
+    """Rows of a category in terms of those of its levels that occur."""
+    seen = np.flatnonzero(frequencies)
+    return Levels(np.searchsorted(seen, codes), contrasts(len(seen)), contrasts(len(seen)))

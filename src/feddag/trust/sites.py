@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 
-from feddag.federation import Answer, Task
+from feddag.federation import Answer, Stateless, Task
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.moments import Summands
 from feddag.learners.search.sites import spread
 from feddag.silos import Silo
-from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, layer_ends
+from feddag.trust.own_regressions import Family, OwnRegressions, families
+from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, likelihood, seen_levels
 
 ROWS = "trust.rows"
 HELD_OUT = "trust.held-out"
 MEANS = "trust.means"
 VARIANCES = "trust.variances"
 SUMS = "trust.sums"
+LOGISTIC = "trust.logistic"
 MECHANISMS = "trust.mechanisms"
 EFFECTS = "trust.effects"
 
 HELD_OUT_SHARE = 0.2
 MOST_ROWS = 2000
 """More rows of a site than this would only take time: the differences of interest show in fewer."""
-
-Family = tuple[int, tuple[int, ...]]
-"""A child and its parents."""
 
 
 class MechanismFit(NamedTuple):
@@ -43,7 +41,7 @@ class MechanismFit(NamedTuple):
     """By how much, in nats per row, it beats the one regression that is common to all sites."""
 
 
-class TrustSite:
+class TrustSite(Stateless):
     """Splits its rows once, always alike, and answers tasks. Satisfies `feddag.federation.Site`."""
 
     def __init__(self, silo: Silo) -> None:
@@ -54,7 +52,7 @@ class TrustSite:
         chosen = np.random.default_rng(0).permutation(silo.rows)[:MOST_ROWS]
         held_out = max(1, round(HELD_OUT_SHARE * len(chosen)))
         self._held_out, self._training = silo.values[chosen[:held_out]], silo.values[chosen[held_out:]]
-        self._own: dict[Family, Float[np.ndarray, " row"]] = {}
+        self._own = OwnRegressions(self._training, self._held_out, self._levels)
 
     def answer(self, task: Task) -> Answer:
         if task.name == ROWS:
@@ -65,6 +63,7 @@ class TrustSite:
             MEANS: (len(self._training), lambda arrays: {"mean": self._training.mean(axis=0)}),
             VARIANCES: (len(self._training), self._variances),
             SUMS: (len(self._training), self._sums),
+            LOGISTIC: (len(self._training), self._logistic),
             MECHANISMS: (len(self._held_out), self._mechanisms),
             EFFECTS: (1.0, self._effects),
         }
@@ -73,56 +72,35 @@ class TrustSite:
         weight, answer = answers[task.name]
         return Answer(float(weight), answer(task.arrays))
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        del state
-
-    @cached_property
-    def _designs(self) -> tuple[Design, Design]:
-        """Of the rows to fit to, and of those held out, as this site standardises them."""
-        frame = Frame.of(self._training.mean(axis=0), self._training.var(axis=0), self._levels)
-        return Design(self._training, frame), Design(self._held_out, frame)
-
     def _graphs(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """How well each graph predicts the rows held out, and by how much the graphs differ."""
-        of_graphs = [[self._own_likelihoods(family) for family in families(graph)] for graph in arrays["graphs"]]
-        likelihoods = np.array(of_graphs).sum(axis=1).T
+        likelihoods = np.column_stack([self._own.of_graph(graph) for graph in arrays["graphs"]])
         rows = likelihoods @ arrays["terms"].T
         return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows)
-
-    def _own_likelihoods(self, family: Family) -> Float[np.ndarray, " row"]:
-        if family not in self._own:
-            self._own[family], _ = self._own_fit(family)
-        return self._own[family]
-
-    def _own_fit(self, family: Family) -> tuple[Float[np.ndarray, " row"], Float[np.ndarray, " row"] | None]:
-        """The log-density of each row held out by a regression of this site's own and, of a number, the errors."""
-        child, parents = family
-        training, held_out = self._designs
-        rows, levels = len(self._training), int(self._levels[child])
-        ends = layer_ends(parents, self._levels, rows)
-        features, unseen = (design.functions(parents, rows) for design in (training, held_out))
-        if levels:
-            simple = ends[:2][-1]
-            fit = CategoryFit.to(features[:, :simple], training.codes(child), levels)
-            return fit.log_densities(unseen[:, :simple], held_out.codes(child)), None
-        fit = GaussianFit.to(Sums.of(features, training.values[:, child]), ends, rows)
-        values = held_out.values[:, child]
-        return fit.log_densities(unseen, values, held_out.frame.scale[child]), values - fit.predictions(unseen)
 
     def _variances(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"variance": ((self._training - arrays["mean"]) ** 2).mean(axis=0)}
 
     def _sums(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Of each family, what a regression common to all sites needs."""
+        """Of each family, what a regression common to all sites needs: of a category, what it begins with."""
         design = Design(self._training, self._common_frame(arrays))
         answer = {}
-        for child, parents in self._of_numbers(arrays["graph"]):
+        for child, parents in families(arrays["graph"]):
+            if self._levels[child]:
+                counts = np.bincount(design.codes(child), minlength=int(self._levels[child]))
+                answer |= prefixed(f"{child}", {"frequencies": counts / len(self._training)})
+                continue
             features = design.functions(parents, int(arrays["rows"]))
             answer |= prefixed(f"{child}", asdict(Sums.of(features, design.values[:, child])))
         return answer
+
+    def _logistic(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """How likely a category's rows are by a regression common to all sites, and how that changes with it."""
+        design, rows = Design(self._training, self._common_frame(arrays)), int(arrays["rows"])
+        child, parents = families(arrays["graph"])[int(arrays["child"])]
+        levels = seen_levels(design.codes(child), arrays["frequencies"])
+        found = likelihood(arrays["theta"], design.functions(parents, rows), levels)
+        return {name: np.asarray(value) / len(self._training) for name, value in found._asdict().items()}
 
     def _mechanisms(self, arrays: Arrays) -> dict[str, np.ndarray]:
         rows = self._gains(arrays)
@@ -132,32 +110,30 @@ class TrustSite:
         """By how much this site's own regressions beat the common ones, on each row held out."""
         design = Design(self._held_out, self._common_frame(arrays))
         gains = np.zeros(self._held_out.shape)
-        for child, parents in self._of_numbers(arrays["graph"]):
-            fit = GaussianFit(**under(f"{child}", arrays))
+        for child, parents in families(arrays["graph"]):
+            fitted = under(f"{child}", arrays)
             features = design.functions(parents, int(arrays["rows"]))
-            common = fit.log_densities(features, design.values[:, child], design.frame.scale[child])
-            gains[:, child] = self._own_likelihoods((child, parents)) - common
+            if self._levels[child]:
+                common = CategoryFit(**fitted).log_densities(features, design.codes(child))
+            else:
+                scale = design.frame.scale[child]
+                common = GaussianFit(**fitted).log_densities(features, design.values[:, child], scale)
+            gains[:, child] = self._own.of_family((child, parents)) - common
         return gains
 
     def mechanism_fits(self, arrays: Arrays) -> list[MechanismFit]:
         """Of each variable. Only an engine that holds the sites can ask for it: it is one site's, in no sum."""
         gains = self._gains(arrays).mean(axis=0)
-        return [
-            MechanismFit(self._r2(family), np.nan if self._levels[family[0]] else float(gains[family[0]]))
-            for family in families(arrays["graph"])
-        ]
+        return [MechanismFit(self._r2(family), float(gains[family[0]])) for family in families(arrays["graph"])]
 
     def _r2(self, family: Family) -> float:
         child, _ = family
-        likelihoods, errors = self._own_fit(family)
+        likelihoods, errors = self._own.fit(family)
         if errors is None:
-            nothing = self._own_likelihoods((child, ()))
+            nothing = self._own.of_family((child, ()))
             return float(1 - likelihoods.sum() / nothing.sum())
-        values = self._designs[1].values[:, child]  # about the mean of the rows fitted to
+        values = self._own.designs[1].values[:, child]  # about the mean of the rows fitted to
         return float(1 - (errors @ errors) / (values @ values)) if values.any() else 0.0
-
-    def _of_numbers(self, graph: UInt8[np.ndarray, "node node"]) -> list[Family]:
-        return [family for family in families(graph) if not self._levels[family[0]]]
 
     def _common_frame(self, arrays: Arrays) -> Frame:
         return Frame.of(arrays["mean"], arrays["variance"], self._levels)
@@ -194,10 +170,6 @@ class TrustSite:
 
 def _residual(others: Float[np.ndarray, "row column"], values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     return values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
-
-
-def families(graph: np.ndarray) -> list[Family]:
-    return [(child, tuple(np.flatnonzero(graph[:, child]).tolist())) for child in range(len(graph))]
 
 
 def levels_of(silo: Silo) -> Int[np.ndarray, " node"]:

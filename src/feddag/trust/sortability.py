@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -49,6 +50,11 @@ def sortability(graph: Adjacency, moments: Moments) -> Sortability:
     )
 
 
+def same(one: Any, other: Any) -> Any:
+    """Whether values differ by no more than rounding, of the sums of a network, too."""
+    return np.isclose(one, other, rtol=1e-6, atol=0)
+
+
 def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> float | None:
     """Over all path lengths and all pairs that a path of that length joins: how often the end has the larger value.
 
@@ -56,8 +62,7 @@ def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> flo
     """
     edges = (graph == 1) & (graph.T == 0)
     start, end = values[:, None], values[None, :]
-    equal = np.isclose(start, end, rtol=1e-9, atol=0)
-    agrees = np.where(equal, 0.5, start < end)
+    agrees = np.where(same(start, end), 0.5, start < end)
     paths, total, agreeing = edges, 0, 0.0
     for _ in range(len(graph) - 1):
         total += int(paths.sum())

@@ -25,6 +25,7 @@ from feddag.federation.flare.kits import Kit
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress, Status
 from feddag.study import Study
+from feddag.trust import Assessment
 
 _POLL = 1.0
 """Seconds between two looks at the job."""
@@ -69,6 +70,8 @@ class Analyst:
         self._session: Any = None
         self.record: dict[str, Any] = {}
         """What a finished study has to say of itself, for the run's record."""
+        self.assessment: Assessment | None = None
+        """How its graph fared, if the study asks for that."""
         logging.getLogger("nvflare").setLevel(logging.CRITICAL)
 
     def run(self, progress: Progress) -> Learner:
@@ -189,6 +192,8 @@ class Analyst:
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
                 self.record = outcome["record"]
+                if outcome["assessment"] is not None:
+                    self.assessment = Assessment.from_json(outcome["assessment"])
                 return _Outcome("finished", outcome["message"], learner)
             return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 
@@ -251,6 +256,8 @@ class _NoJobError(Exception):
 
 @contextmanager
 def analyst(kit: Kit, study: Study, tell: Callable[[str], None]) -> Iterator[Analyst]:
+    if kit.warning is not None:
+        tell(kit.warning)
     found = Analyst(kit, study, tell)
     try:
         yield found

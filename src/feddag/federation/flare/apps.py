@@ -23,7 +23,7 @@ from nvflare.collab import collab
 from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
 
 from feddag.errors import FeddagError
-from feddag.federation.checkpoint import save_checkpoint
+from feddag.federation.checkpoint import not_kept, save_checkpoint
 from feddag.federation.flare.environment import DATA, KIT, OWNER, POLICY
 from feddag.federation.flare.job import OUTCOME, PROGRESS, RESULT
 from feddag.federation.flare.kits import Kit
@@ -31,11 +31,13 @@ from feddag.federation.journal import Journal
 from feddag.federation.network import Network, OutOfReachError, PausedError, Terms
 from feddag.federation.participation import (
     StudyTable,
+    assess,
     learn,
     noise_in_words,
     pinned_identities,
     secure_server,
     spent_privacy,
+    study_forms,
     with_noise,
 )
 from feddag.federation.policy import Policy
@@ -68,14 +70,21 @@ class StudyServer(FLComponent):
         except PausedError as error:
             absent = [] if self._network is None else list(self._network.absent)
             outcome = {"status": "paused", "message": str(error), "absent": absent}
-        except (FeddagError, OSError) as error:
+        except FeddagError as error:
             outcome = {"status": "failed", "message": str(error)}
+        except OSError as error:
+            outcome = {"status": "failed", "message": str(not_kept(Path(os.environ[KIT]), error))}
         except Exception as error:
             _log.exception("the study failed")
             outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
+        self._network = None  # whoever comes back now comes too late to interrupt the study for
         self._tell(outcome["message"])
-        with atomic_write(folder / OUTCOME) as stream:
-            json.dump(outcome, stream)
+        try:
+            with atomic_write(folder / OUTCOME) as stream:
+                json.dump(outcome, stream)
+        except OSError as error:
+            self._tell(str(not_kept(folder, error)))
+            raise
 
     def _learn(self, folder: Path) -> dict[str, Any]:
         kit = Kit.open(os.environ[KIT], "server")
@@ -92,6 +101,7 @@ class StudyServer(FLComponent):
         try:
             network.open()
             learner = learn(study, network, self._progress)
+            assessment = assess(study, learner, network, self._tell)
         finally:
             network.close()
         save_checkpoint(folder / RESULT, *learner.snapshot())
@@ -99,7 +109,8 @@ class StudyServer(FLComponent):
         spent = spent_privacy(study, len(journal))
         return {
             "status": "finished",
-            "message": f"{len(learner.graph_.edges)} edges learned in {len(journal)} rounds",
+            "message": f"{len(learner.graph_.edges)} edges after {len(journal)} rounds",
+            "assessment": None if assessment is None else assessment.to_json(),
             "record": {"federation": record} | ({} if spent is None else {"privacy": spent}),
         }
 
@@ -150,10 +161,14 @@ class StudySite:
             with self._lock:
                 if self._station is None and request != "ping":
                     self._station = _station(self._digest)
-        except (FeddagError, OSError) as error:
-            _log.error("%s", error)
-            return {"error": str(error)}
-        return {} if self._station is None else self._station.reply(request, content)
+        except FeddagError as error:
+            message = str(error)
+        except OSError as error:
+            message = str(not_kept(Path(os.environ[KIT]), error))
+        else:
+            return {} if self._station is None else self._station.reply(request, content)
+        _log.error("%s", message)
+        return {"error": message}
 
 
 def _station(digest: str) -> Station:
@@ -171,10 +186,12 @@ def _station(digest: str) -> Station:
             names.index(kit.name),
             study.federation.quorum,
             study.privacy.secure_sum,
+            study.federation.timeout,
             pinned_identities(study),
             noise_in_words(study),
         ),
         with_noise(study, StudyTable(study, silo), kit.memory(study)),
+        forms=study_forms(study),
         rows=silo.rows,
         data=silo.digest(),
         policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from feddag.errors import FeddagError
+from feddag.federation.flare.certificates import check_certificates
 from feddag.federation.flare.extra import flare
 from feddag.files import atomic_write
 from feddag.study import Study
@@ -59,6 +60,8 @@ class Kit:
     role: Role
     name: str
     """Of the site; of the others, as FLARE knows them."""
+    warning: str | None = None
+    """That its certificates soon expire."""
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], role: Role) -> Kit:
@@ -75,7 +78,8 @@ class Kit:
             "site": lambda: start["client"]["fqsn"],
             "analyst": lambda: start["admin"]["username"],
         }[role]()
-        return cls(folder, role, name)
+        own = "server.crt" if role == "server" else "client.crt"
+        return cls(folder, role, name, check_certificates(folder / "startup", (own, "rootCA.pem")))
 
     @property
     def study_file(self) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from feddag.errors import FeddagError
+from feddag.federation.checkpoint import not_kept
 from feddag.federation.flare.environment import KIT, OWNER
 from feddag.federation.flare.extra import flare
 from feddag.federation.flare.kits import MEMORY, Kit
@@ -28,8 +29,13 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 def run(kit: Kit, environment: Mapping[str, str]) -> int:
     """Until a signal, or the daemon's own end; the exit code is 0 after a signal, and the daemon's otherwise."""
     flare("nvflare")
+    if kit.warning is not None:
+        print(kit.warning, file=sys.stderr, flush=True)
     with _alone(kit):
-        kit.write_rules()
+        try:
+            kit.write_rules()
+        except OSError as error:
+            raise not_kept(kit.folder, error) from None
         return _run(_command(kit), {**environment, KIT: str(kit.folder), OWNER: str(os.getpid())})
 
 
@@ -38,7 +44,8 @@ def _command(kit: Kit) -> list[str]:
     settings = ["secure_train=true", "org=feddag", "config_folder=config"]
     if kit.role == "site":
         settings.append(f"uid={kit.name}")
-    return [sys.executable, "-u", "-m", module, "-m", str(kit.folder), "-s", configuration, "--set", *settings]
+    python = [sys.executable, "-u", "-m", "feddag.federation.flare.daemon"]
+    return [*python, module, "-m", str(kit.folder), "-s", configuration, "--set", *settings]
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> int:

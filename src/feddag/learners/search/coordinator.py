@@ -38,6 +38,9 @@ class Round:
     score: float | None
     """Of the best graph so far."""
     seconds: float
+    bytes_sent: int = 0
+    """By all sites so far; likewise what they have received."""
+    bytes_received: int = 0
 
 
 @dataclass
@@ -158,6 +161,7 @@ class Coordinator:
                 edges=None if best is None else int(best.dag.sum()),
                 score=None if best is None else best.score,
                 seconds=self._clock(),
+                **self._federation.ledger.so_far(),
             )
         )
         self.after_round(self.history.rounds[-1])

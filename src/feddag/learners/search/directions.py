@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 from jaxtyping import Int8
@@ -99,7 +100,7 @@ def _alternatives(
 ) -> list[list[list[Family]]]:
     """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
     now, equivalents = families_of(dag), to_cpdag(dag)
-    order = _order(dag)
+    order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
     found: list[list[list[Family]]] = []
     for i, j in edges:
         graphs = []
@@ -117,15 +118,6 @@ def _alternatives(
 def _may_be(family: Family, knowledge: Knowledge) -> bool:
     child, parents = family
     return not parents & ~knowledge.allowed[child] and not knowledge.required[child] & ~parents
-
-
-def _order(dag: Graph) -> list[int]:
-    remaining, order = list(range(len(dag))), []
-    while remaining:
-        node = next(each for each in remaining if not dag[remaining, each].any())
-        remaining.remove(node)
-        order.append(node)
-    return order
 
 
 def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:

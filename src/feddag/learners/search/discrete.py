@@ -16,6 +16,7 @@ Levels that a site has never seen are none to it, and a variable that is constan
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import accumulate, combinations_with_replacement, product
 from typing import NamedTuple
@@ -108,51 +109,86 @@ def regression(
     variance: float,
     start: Float[np.ndarray, " fewer"] | None = None,
 ) -> Regression:
-    """Newton's method from `start`, the parameters of a regression on some of the features, and Laplace's formula."""
-    rows, width = features.shape
-    shifts, directions = levels.shifts.shape[1], levels.directions.shape[1]
-    both = np.concatenate([levels.shifts, levels.directions], axis=1)
-    precision = np.repeat([1 / INTERCEPT_VARIANCE, 1 / variance], [shifts, width * directions])
+    """At the highest log-posterior, from `start`, the parameters of a regression on some of the features."""
+    precision = precisions(levels, features.shape[1], variance)
     theta = np.zeros(len(precision))
     if start is not None:
         theta[: len(start)] = start
-    indicators, every = levels.indicators(), np.arange(rows)
+    theta, evidence = climbed(lambda theta: LogLikelihood.at(theta, features, levels), precision, theta)
+    logs = log_probabilities(features, levels, theta)
+    return Regression(evidence, theta, logs[np.arange(len(features)), levels.codes])
 
-    def log_probabilities(theta: np.ndarray) -> np.ndarray:
-        effects = features @ theta[shifts:].reshape(width, directions)
-        found = levels.shifts @ theta[:shifts] + effects @ levels.directions.T
-        found -= found.max(axis=1, keepdims=True)
-        return found - np.log(np.exp(found).sum(axis=1, keepdims=True))
 
-    def objective(theta: np.ndarray, logs: np.ndarray) -> float:
-        return float(logs[every, levels.codes].sum() - precision @ theta**2 / 2)
+class LogLikelihood(NamedTuple):
+    """Of some parameters: a sum over rows, and so its derivatives."""
 
-    def derivatives(theta: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
-        """The gradient of the log-posterior, and the factor of minus its second derivatives."""
+    value: float
+    gradient: Float[np.ndarray, " parameter"]
+    curvature: Float[np.ndarray, "parameter parameter"]
+    """Minus its second derivatives."""
+
+    @classmethod
+    def at(
+        cls, theta: Float[np.ndarray, " parameter"], features: Float[np.ndarray, "row feature"], levels: Levels
+    ) -> LogLikelihood:
+        logs, shifts = log_probabilities(features, levels, theta), levels.shifts.shape[1]
         probabilities = np.exp(logs)
-        slopes = (indicators - probabilities) @ both
-        gradient = np.concatenate([slopes[:, :shifts].sum(axis=0), (features.T @ slopes[:, shifts:]).ravel()])
-        curvature = _curvature(features, probabilities, both, shifts) + np.diag(precision)
-        return gradient - precision * theta, cho_factor(curvature, check_finite=False)
+        both = np.concatenate([levels.shifts, levels.directions], axis=1)
+        slopes = (levels.indicators() - probabilities) @ both
+        return cls(
+            float(logs[np.arange(len(logs)), levels.codes].sum()),
+            np.concatenate([slopes[:, :shifts].sum(axis=0), (features.T @ slopes[:, shifts:]).ravel()]),
+            _curvature(features, probabilities, both, shifts),
+        )
 
-    logs = log_probabilities(theta)
-    value = objective(theta, logs)
-    gradient, factor = derivatives(theta, logs)
+
+def climbed(
+    likelihood: Callable[[np.ndarray], LogLikelihood],
+    precision: Float[np.ndarray, " parameter"],
+    theta: Float[np.ndarray, " parameter"],
+) -> tuple[Float[np.ndarray, " parameter"], float]:
+    """By Newton's method: where the log-posterior is highest, and the log-evidence by Laplace's formula."""
+
+    def posterior(theta: np.ndarray) -> tuple[float, LogLikelihood]:
+        found = likelihood(theta)
+        return float(found.value - precision @ theta**2 / 2), found
+
+    def factored(found: LogLikelihood) -> tuple[np.ndarray, bool]:
+        return cho_factor(found.curvature + np.diag(precision), check_finite=False)
+
+    value, found = posterior(theta)
+    factor = factored(found)
     for _ in range(_ITERATIONS):
+        gradient = found.gradient - precision * theta
         step = cho_solve(factor, gradient, check_finite=False)
         if gradient @ step < _DECREMENT:
             break
         size = 1.0
         while True:  # the log-posterior is concave: some part of the step raises it, but for rounding
-            logs = log_probabilities(theta + size * step)
-            higher = objective(theta + size * step, logs)
+            higher, found = posterior(theta + size * step)
             if higher >= value or size < _DECREMENT:
                 break
             size /= 2
-        theta, value = theta + size * step, higher
-        gradient, factor = derivatives(theta, logs)
+        theta, value, factor = theta + size * step, higher, factored(found)
     volume = np.log(precision).sum() / 2 - np.log(factor[0].diagonal()).sum()
-    return Regression(value + float(volume), theta, logs[every, levels.codes])
+    return theta, value + float(volume)
+
+
+def precisions(levels: Levels, width: int, variance: float) -> Float[np.ndarray, " parameter"]:
+    """Of the parameters' priors."""
+    count = levels.shifts.shape[1], width * levels.directions.shape[1]
+    return np.repeat([1 / INTERCEPT_VARIANCE, 1 / variance], count)
+
+
+def log_probabilities(
+    features: Float[np.ndarray, "row feature"], levels: Levels, theta: Float[np.ndarray, " parameter"]
+) -> Float[np.ndarray, "row level"]:
+    """Of each level in each row."""
+    shifts = levels.shifts.shape[1]
+    effects = features @ theta[shifts:].reshape(features.shape[1], levels.directions.shape[1])
+    found = levels.shifts @ theta[:shifts] + effects @ levels.directions.T
+    found -= found.max(axis=1, keepdims=True)
+    return found - np.log(np.exp(found).sum(axis=1, keepdims=True))
 
 
 def _curvature(

@@ -220,6 +220,22 @@ class Targets(NamedTuple):
     """Of each with itself."""
 
 
+class _Regressions(NamedTuple):
+    """Of families, each at every λ, with A = ΦᵀΦ + λI for the functions Φ of its parents.
+
+    They tell those of all neighbours: a parent more or less changes Q and log det A by what `_eliminate` finds in a
+    matrix as small as the number of functions that come or go with it.
+    """
+
+    inverse: Float[np.ndarray, "ridge family column column"]
+    """A⁻¹."""
+    weights: Float[np.ndarray, "ridge family column"]
+    residual: Float[np.ndarray, "ridge family"]
+    """Q."""
+    volume: Float[np.ndarray, "ridge family"]
+    """log det(A/λ)."""
+
+
 class CoarseEvidence:
     """Scores of whole neighbourhoods of families, from one Gram matrix alone: that of all coarse features.
 
@@ -281,21 +297,48 @@ class CoarseEvidence:
     def _of_equal_size(
         self, targets: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
     ) -> Float[np.ndarray, "family node"]:
-        """With A = ΦᵀΦ + λI for the parents' functions Φ and its inverse P, bordering A by the functions that come with
-        a new parent (or, in P, taking away those that go with an old one) changes Q and log det A by what `_eliminate`
-        finds in a matrix as small as the number of these functions."""
-        (count, size), nodes = members.shape, self.nodes
-        families, children = np.arange(count), self._targets.nodes[targets]
+        size = members.shape[1]
+        families, children = np.arange(len(members)), self._targets.nodes[targets]
         first, second = np.triu_indices(size, 1)
         columns = np.concatenate([self._singles(members), self._pairs(members[:, first], members[:, second])], axis=1)
+        now = self._regressions(targets, columns)
+        residual, growth = self._with_one_more(now, targets, members, columns)
+        residual[:, families, children], growth[:, families, children] = now.residual, 0.0
+        if size:
+            old = (slice(None), families[:, None], members)
+            residual[old], growth[old] = self._with_one_less(now, size)
+        precisions = None if self._precisions is None else self._precisions[targets, None]
+        scores = per_row(residual / self._rows, precisions) + (now.volume[..., None] + growth) / (2 * self._rows)
+        return averaged(scores, self._rows)
+
+    def _regressions(
+        self, targets: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]
+    ) -> _Regressions:
+        width, ridges = columns.shape[1], np.array(RIDGES)[:, None]
+        own = self._targets.products[columns, targets[:, None]]
+        within = self._gram[columns[:, :, None], columns[:, None, :]]
+        system = within + ridges[..., None, None] * np.eye(width)
+        inverse = np.linalg.inv(system)
+        weights = (inverse @ own[..., None])[..., 0]
+        residual = self._targets.totals[targets] - (own * weights).sum(axis=-1)
+        return _Regressions(inverse, weights, residual, np.linalg.slogdet(system)[1] - width * np.log(ridges))
+
+    def _with_one_more(
+        self,
+        now: _Regressions,
+        targets: Int[np.ndarray, " family"],
+        members: Int[np.ndarray, "family parent"],
+        columns: Int[np.ndarray, "family column"],
+    ) -> tuple[Float[np.ndarray, "ridge family node"], Float[np.ndarray, "ridge family node"]]:
+        """Q with a further parent, and by how much log det(A/λ) grows: the functions that come with it border A.
+
+        Where the further parent is the child, or a parent already, both are without meaning.
+        """
+        (count, size), nodes = members.shape, self.nodes
         every = np.broadcast_to(np.arange(nodes)[:, None], (count, nodes, 1))
         partners = np.broadcast_to(members[:, None, :], (count, nodes, size))
         borders = np.concatenate([self._singles(every), self._pairs(partners, every)], axis=-1)
         width, border = columns.shape[1], borders.shape[2]
-
-        totals, products = self._targets.totals[targets], self._targets.products
-        precisions = None if self._precisions is None else self._precisions[targets, None]
-        within = self._gram[columns[:, :, None], columns[:, None, :]]
         if self._per_pair:
             across = self._gram[borders[..., None], columns[:, None, None, :]]
             corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
@@ -303,44 +346,35 @@ class CoarseEvidence:
             across = self._gram[columns].swapaxes(1, 2).reshape(count, nodes, border, width)
             corners = self._blocks
         flat = across.reshape(count, nodes * border, width)
-        to_child = products[borders, targets[:, None, None]].transpose(2, 0, 1)
-        own = products[columns, targets[:, None]]
-
+        to_child = self._targets.products[borders, targets[:, None, None]].transpose(2, 0, 1)
         ridges = np.array(RIDGES)[:, None, None]
-        unit = np.log(ridges)
-        system = within + ridges[..., None] * np.eye(width)
-        inverse = np.linalg.inv(system)
-        weights = (inverse @ own[..., None])[..., 0]
-        explained = totals - (own * weights).sum(axis=-1)
-        volume = np.linalg.slogdet(system)[1] - width * unit[..., 0]
 
         bordered = np.zeros((border + 1, border + 1, len(RIDGES), count, nodes))
-        projected = (flat @ inverse).reshape(len(RIDGES), count, nodes, border, width)
+        projected = (flat @ now.inverse).reshape(len(RIDGES), count, nodes, border, width)
         bordered[:-1, :-1] = corners[:, :, None] - (projected @ across.swapaxes(2, 3)).transpose(3, 4, 0, 1, 2)
         bordered[np.arange(border), np.arange(border)] += ridges
-        bordered[-1, :-1] = to_child[:, None] - (flat @ weights[..., None]).reshape(
+        bordered[-1, :-1] = to_child[:, None] - (flat @ now.weights[..., None]).reshape(
             len(RIDGES), count, nodes, border
         ).transpose(3, 0, 1, 2)
-        bordered[-1, -1] = explained[..., None]
-        # the child and its parents cannot be added: their entries come below
-        neutral = np.eye(border)[:, :, None, None]
-        bordered[:-1, :-1, :, families, children] = neutral
+        bordered[-1, -1] = now.residual[..., None]
+        # what cannot be added is made neutral, lest it divide by zero
+        neutral, families = np.eye(border)[:, :, None, None], np.arange(count)
+        bordered[:-1, :-1, :, families, self._targets.nodes[targets]] = neutral
         bordered[:-1, :-1, :, families[:, None], members] = neutral[..., None]
         residual, growth = _eliminate(bordered)
-        growth -= border * unit
+        return residual, growth - border * np.log(ridges)
 
-        residual[:, families, children], growth[:, families, children] = explained, 0.0
-        if size:
-            leaving = self._positions_of_members(size)
-            several = leaving.shape[1]
-            taken = np.zeros((several + 1, several + 1, len(RIDGES), count, size))
-            taken[:-1, :-1] = inverse[:, :, leaving[:, :, None], leaving[:, None, :]].transpose(3, 4, 0, 1, 2)
-            taken[-1, :-1] = weights[:, :, leaving].transpose(3, 0, 1, 2)
-            lost, shrinkage = _eliminate(taken)
-            residual[:, families[:, None], members] = explained[..., None] - lost
-            growth[:, families[:, None], members] = shrinkage + several * unit
-        scores = per_row(residual / self._rows, precisions) + (volume[..., None] + growth) / (2 * self._rows)
-        return averaged(scores, self._rows)
+    def _with_one_less(
+        self, now: _Regressions, size: int
+    ) -> tuple[Float[np.ndarray, "ridge family parent"], Float[np.ndarray, "ridge family parent"]]:
+        """Q without each parent, and by how much log det(A/λ) grows: what goes with it is taken from A⁻¹."""
+        leaving = self._positions_of_members(size)
+        several = leaving.shape[1]
+        taken = np.zeros((several + 1, several + 1, *now.residual.shape, size))
+        taken[:-1, :-1] = now.inverse[:, :, leaving[:, :, None], leaving[:, None, :]].transpose(3, 4, 0, 1, 2)
+        taken[-1, :-1] = now.weights[:, :, leaving].transpose(3, 0, 1, 2)
+        lost, shrinkage = _eliminate(taken)
+        return now.residual[..., None] - lost, shrinkage + several * np.log(RIDGES)[:, None, None]
 
     def _positions_of_members(self, size: int) -> Int[np.ndarray, "parent column"]:
         """Among the columns of a set of parents, those that go with each of them."""

@@ -26,7 +26,7 @@ Ask = Callable[[str, Arrays], dict[str, np.ndarray]]
 LEAST_GAIN = 1e-10
 """Differences of scores below this are rounding."""
 
-_SETS_PER_ROUND = 64
+SETS_PER_ROUND = 64
 """Sets of parents whose Gram matrices are asked for at once: each may have a hundred thousand entries."""
 
 _MOST_NODES_WITH_PAIRS = 40
@@ -252,8 +252,8 @@ class CommonScores(Scores):
             return [((child, parents), self._fit(child, parents, moments), moments) for child in children[parents]]
 
         with ThreadPoolExecutor(self._workers) as pool:
-            for start in range(0, len(children), _SETS_PER_ROUND):
-                batch = list(children)[start : start + _SETS_PER_ROUND]
+            for start in range(0, len(children), SETS_PER_ROUND):
+                batch = list(children)[start : start + SETS_PER_ROUND]
                 moments = self._moments(batch)
                 for found in list(pool.map(fits, batch, moments)):
                     yield from found

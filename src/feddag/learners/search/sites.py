@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
+from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram
 from feddag.silos import Silo
 
@@ -26,7 +26,7 @@ SCORES = "search.scores"
 COMPARISONS = "search.comparisons"
 
 
-class FamilySite:
+class FamilySite(Stateless):
     """What both kinds of sites have in common. Satisfies `feddag.federation.Site`."""
 
     tasks: ClassVar[dict[str, str]]
@@ -43,12 +43,6 @@ class FamilySite:
             raise unknown_task(self.name, task, (ROWS, *self.tasks))
         answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.tasks[task.name])
         return Answer(float(len(self._values)), answer(task.arrays))
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        del state
 
 
 class OwnMechanisms(FamilySite):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph, read_graph
-from feddag.silos.reading import as_silos
+from feddag.silos.reading import read_silos
 from feddag.silos.silo import Silo
 
 _TRUTH = "truth_edges.csv"
@@ -88,6 +88,6 @@ def _tables_of(folder: Path) -> tuple[tuple[Silo, ...], CausalGraph | None]:
     tables = sorted(path for path in folder.glob("*.csv") if path.name != _TRUTH)
     if not tables:
         raise FeddagError(f"{folder} has no .csv file. Name a folder with a table for each site.")
-    silos = as_silos(tables)
+    silos = read_silos(tables)
     truth = folder / _TRUTH
     return silos, read_graph(truth, format="edges", names=silos[0].columns) if truth.exists() else None

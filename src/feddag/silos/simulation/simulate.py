@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -29,7 +30,7 @@ SIMULATOR_VERSION = 1
 """Rises when the same arguments give other data: experiments then run their cells again."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """The sites' tables, the graph they follow, and what was drawn on the way, in the types that JSON has.
 
@@ -40,6 +41,9 @@ class Simulation:
     silos: tuple[Silo, ...]
     truth: CausalGraph
     drawn: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Simulation({len(self.silos)} sites, {self.truth!r})"
 
     def write(self, folder: str | Path) -> None:
         """Write `<site>.csv` for every site, `truth.csv` and `simulation.json` into a new or empty folder.
@@ -115,19 +119,26 @@ def simulate(
             published generator does so, as it seeds every site alike. For comparison with it only.
         seed: Equal arguments give equal data. The graph, each site's model and its noise have streams of
             their own: more rows keep the graph, and another site keeps the heterogeneous sites before it.
+
+    Examples:
+        >>> import feddag
+        >>> simulation = feddag.simulate(5, sites=3, rows=100, seed=1)
+        >>> simulation
+        Simulation(3 sites, CausalGraph(5 nodes, 9 edges))
+        >>> simulation.silos[0]
+        Silo('site-01', 100 rows, 5 columns)
     """
     parameters = dict(locals())
     check_parameters(parameters)
+    nodes = nodes or DEFAULT_NODES
     if isinstance(graph, CausalGraph):
         truth = graph
     elif not isinstance(graph, str):
         truth = _named(graph)
     elif graph == "ER":
-        rng = generator(seed, Stream.GRAPH)
-        truth = _named(erdos_renyi(nodes or DEFAULT_NODES, edges_per_node, edge_probability, rng))
+        truth = _named(erdos_renyi(nodes, edges_per_node, edge_probability, generator(seed, Stream.GRAPH)))
     else:
-        rng = generator(seed, Stream.GRAPH)
-        truth = _named(scale_free(nodes or DEFAULT_NODES, int(edges_per_node), orientation, rng))
+        truth = _named(scale_free(nodes, int(edges_per_node), orientation, generator(seed, Stream.GRAPH)))
     counts = _row_counts(rows, sites, uneven, seed)
 
     def draw_model(site: int) -> StructuralModel:
@@ -137,21 +148,16 @@ def simulate(
         source = 0 if shared_draws and kind != "linear" else site
         if noise_deviation_range is not None:
             deviations = rng.uniform(*noise_deviation_range, size=len(truth.names))
+        elif noise_variance is None and heterogeneous and kind != "linear":
+            deviations = np.full(len(truth.names), rng.choice(NONLINEAR_SITE_DEVIATIONS))
         else:
-            draws_scale = noise_variance is None and heterogeneous and kind != "linear"
-            scale = rng.choice(NONLINEAR_SITE_DEVIATIONS) if draws_scale else np.sqrt(noise_variance or 1.0)
-            deviations = np.full(len(truth.names), scale)
-        return StructuralModel.draw(
-            truth.adjacency,
-            kind,
-            noise,
-            deviations,
-            lambda node: generator(seed, Stream.MECHANISM, source, node),
-        )
+            deviations = np.full(len(truth.names), np.sqrt(noise_variance or 1.0))
+        functions = partial(generator, seed, Stream.MECHANISM, source)
+        return StructuralModel.draw(truth.adjacency, kind, noise, deviations, functions)
 
     def draw_rows(model: StructuralModel, site: int, count: int) -> Float[np.ndarray, "row node"]:
         source = 0 if shared_draws else site
-        return model.sample(count, lambda node: generator(seed, Stream.NOISE, source, node), standardised=standardised)
+        return model.sample(count, partial(generator, seed, Stream.NOISE, source), standardised=standardised)
 
     if heterogeneous:
         models = [draw_model(site) for site in range(sites)]

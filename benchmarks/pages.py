@@ -1,0 +1,205 @@
+"""Write the tables of `docs/search.md` and `docs/methods.md` from the store of results and the registry of methods.
+
+    .venv/bin/python benchmarks/pages.py
+
+The text around the tables is the pages' own; each table stands between two marks that name it. Nothing is run:
+`feddag experiment run ... --store benchmarks/results.sqlite` fills the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean, pstdev
+
+import settings
+from feddag import compare
+from feddag.experiments import Cell, Store, find_experiment
+from feddag.experiments.comparison import compared
+from feddag.experiments.formats import grid, markdown_list, markdown_table
+from feddag.experiments.published import figures
+from feddag.experiments.reasons import notes
+from feddag.experiments.result import Result, reported_graphs
+from feddag.experiments.seeds import REPORTED
+from feddag.experiments.settings import DATA, Setting, Simulated, with_data
+from feddag.files import atomic_write
+from feddag.learners.registry import METHODS
+
+ROOT = Path(__file__).parents[1]
+STORE = ROOT / "benchmarks" / "results.sqlite"
+
+BESIDE_PUBLISHED = {
+    "linear": ("PC, all", "GES, all", "NOTEARS, all", "NOTEARS-ADMM, federated"),
+    "voting": ("PC, voting",),
+    "cam-homogeneous": ("CAM, all", "CAM, separate"),
+    "gp": ("MCSL, all", "MCSL, separate", "NOTEARS-MLP, all", "DAG-GNN, all"),
+    "admm-nonlinear": ("NOTEARS-MLP-ADMM, federated",),
+}
+"""By experiment, the rows that are held against the paper, each in the experiment's setting of ER2 with 10 nodes."""
+SANITY_IN = ("linear", "gp")
+
+
+def spread(values: Iterable[float | None]) -> str:
+    """Such as 1.4 ± 0.5 (5): mean, standard deviation, number of seeds."""
+    known = [value for value in values if value is not None]
+    return f"{fmean(known):.1f} ± {pstdev(known):.1f} ({len(known)})" if known else ""
+
+
+def best_published(setting: Simulated, regime: str, method: str = "") -> float | None:
+    """The best published mean SHD in a regime, of methods whose name contains this."""
+    wanted = (*(setting.published or ()), 1.0, regime, "SHD")
+    found = [
+        figure.mean
+        for key, figure in figures().items()
+        if (key.functions, key.graph, key.nodes, key.rows, key.participation, key.regime, key.metric) == wanted
+        and method in key.method
+        and figure is not None
+    ]
+    return min(found, default=None)
+
+
+def kept(store: Store, of: Callable[[Simulated, int], Cell], setting: Simulated) -> list[Result]:
+    return list(store.of(of(setting, seed) for seed in REPORTED).values())
+
+
+def comparison(store: Store) -> str:
+    """The search beside FedDAG and the published figures, on three kinds of data, and what of it misses the bound."""
+    rows, missed = [], {}
+    for setting in settings.SETTINGS:
+        search = partial(settings.search, noise="equal" if setting.functions == "linear" else "free")
+        ours = {data: kept(store, search, with_data(setting, data)) for data in DATA}
+        theirs = {data: kept(store, settings.feddag, with_data(setting, data)) for data in DATA[:2]}
+        published, pooled = best_published(setting, "federated", "FedDAG"), best_published(setting, "all")
+        if published is None or not any(ours.values()):
+            continue
+        bound = min(published / 4, float("inf") if pooled is None else pooled)
+        within = not ours["raw"] or fmean(result.shd or 0.0 for result in ours["raw"]) <= bound
+        if not within:
+            missed[setting.title] = ours["raw"]
+        rows.append(
+            [
+                setting.title,
+                *(spread(result.shd for result in each) for each in (*ours.values(), *theirs.values())),
+                f"{published}",
+                "" if pooled is None else f"{pooled}",
+                f"{bound:.2f}",
+                "" if not ours["raw"] else "yes" if within else "no",
+            ]
+        )
+    header = ["setting", *(f"search, {data}" for data in DATA), *(f"FedDAG here, {data}" for data in DATA[:2])]
+    header += ["FedDAG published", "best published on pooled data", "bound", "raw within bound"]
+    return f"{markdown_table(header, rows)}\n\n{_misses(missed, len(rows))}"
+
+
+def _misses(missed: dict[str, list[Result]], of: int) -> str:
+    if not missed:
+        return f"All {of} settings keep the bound on raw data."
+    results = [result for each in missed.values() for result in each]
+    counts = {name: sum(getattr(result, name) or 0 for result in results) for name in ("missing", "extra", "reversed")}
+    errors = ", ".join(f"{count:.0f} {name}" for name, count in counts.items())
+    return f"{len(missed)} of {of} settings miss the bound on raw data: {'; '.join(missed)}. Their errors: {errors}."
+
+
+def linear(store: Store) -> str:
+    """Linear settings without the assumption of equal noise; SHD as reported where the reported graph was kept."""
+    rows = []
+    for setting in settings.SETTINGS:
+        for data in DATA if setting.functions == "linear" else ():
+            results = kept(store, settings.search, with_data(setting, data))
+            if results:
+                edges = spread((result.missing or 0.0) + (result.extra or 0.0) for result in results)
+                reported = spread(_shd_reported(with_data(setting, data), result) for result in results)
+                rows.append([with_data(setting, data).title, reported, edges, spread(each.shd for each in results)])
+    header = ["setting", "SHD, open directions counted as right", "edges extra or missing", "SHD, directions guessed"]
+    return markdown_table(header, rows)
+
+
+def _shd_reported(setting: Setting, result: Result) -> float | None:
+    graphs = reported_graphs(result)
+    return None if graphs is None else compare(graphs[0], setting.draw(result.seed).truth).shd
+
+
+def sachs(store: Store) -> str:
+    experiment = find_experiment("sachs")
+    rows = []
+    for block in compared(experiment, store):
+        for line in block.lines:
+            results = list(store.of(line.row.cell(block.setting, seed) for seed in experiment.seeds).values())
+            if not results:
+                continue
+            counts = [mean(getattr(each, name) for each in results) for name in ("reversed", "extra", "missing")]
+            right = mean((each.true_edges or 0) - (each.missing or 0) - (each.reversed or 0) for each in results)
+            guesses = line.row.method == "search"
+            reported = mean(_shd_reported(block.setting, each) for each in results) if guesses else ""
+            figures = [mean(each.shd for each in results), reported, right, *counts]
+            which = [block.setting.title, line.name, "sanity" if line.row.sanity else line.row.regime]
+            rows.append([*which, *figures, str(line.seeds), f"{line.seconds:.1f}"])
+    header = ["data", "method", "regime", "SHD", "as reported", "right", "reversed", "extra", "missing", "seeds"]
+    return markdown_table([*header, "seconds"], rows)
+
+
+def mean(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{round(fmean(known), 1):g}" if known else ""
+
+
+def methods(_: Store) -> str:
+    """All that a user must know to choose a method, as the registry has it."""
+    rows = [
+        [f"`{each.name}`", each.summary, each.assumptions, each.leaves_site, ", ".join(each.regimes), each.reference]
+        for each in METHODS.values()
+    ]
+    return markdown_table(["method", "what it does", "assumes", "leaves a site", "regimes", "reference"], rows)
+
+
+def published(store: Store) -> str:
+    """Each method to compare with beside its published figures, and the sanity checks; then why, where they differ."""
+    rows, reasons = [], []
+    for name, wanted in BESIDE_PUBLISHED.items():
+        experiment = find_experiment(name)
+        setting = Simulated("linear" if name == "linear" else "gp")
+        for block in compared(replace(experiment, settings=(setting,)), store):
+            _, texts = grid(experiment, block, published=True)
+            for line, (regime, _, *cells, _, seeds, seconds) in zip(block.lines, texts, strict=True):
+                if line.seeds and (line.row.in_regime in wanted or (line.row.sanity and name in SANITY_IN)):
+                    rows.append([f"`{line.row.method}`", regime, setting.title, *cells, seeds, seconds])
+            reasons += [note for note in notes(block) if note.startswith(wanted)]
+    header = ["method", "regime", "data", "SHD", "published", "", "TPR", "published", "", "seeds", "seconds"]
+    return f"{markdown_table(header, rows)}\n\n{markdown_list(reasons)}"
+
+
+PAGES = {
+    ROOT / "docs" / "search.md": {"comparison": comparison, "linear": linear, "sachs": sachs},
+    ROOT / "docs" / "methods.md": {"methods": methods, "published": published},
+}
+
+
+def written(page: Path, store: Store) -> str:
+    """The page with its tables made anew."""
+    text = page.read_text(encoding="utf-8")
+    for name, make in PAGES[page].items():
+        between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        table = make(store).rstrip()
+        text, count = between.subn(lambda marks, table=table: f"{marks[1]}\n{table}\n\n{marks[2]}", text)
+        if count != 1:
+            raise SystemExit(f"{page} must have the marks of the table {name!r} once, and has them {count} times.")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, default=STORE, help="where results are kept")
+    store = Store(parser.parse_args().store, create=False)
+    for page in PAGES:
+        text = written(page, store)
+        with atomic_write(page) as stream:
+            stream.write(text)
+        print(f"Wrote {page}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""FLARE's daemon, with one thing added: on both sides the terminal tells why a certificate is refused.
+
+FLARE itself would try again and again, and the operator see nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import runpy
+import ssl
+import sys
+import time
+from typing import Any
+
+_QUIET = 60.0
+"""Seconds until the same reason is told again: whoever is refused tries again at once."""
+_KIT = "Use the kit that was made with the others, or have new kits made for all: feddag federation provision."
+
+_log = logging.getLogger("feddag.federation")
+_told: dict[str, float] = {}
+
+
+class TellingConnection(ssl.SSLObject):
+    """A TLS connection that says why it fails, here and to the other side, where a certificate is the cause."""
+
+    _refusing = False
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except ssl.SSLError as error:
+            _tell(error)
+            if isinstance(error, ssl.SSLCertVerificationError) and not self._refusing:
+                # asyncio would drop the alert, which is ready to be sent, but sends all before it waits for more
+                self._refusing = True
+                raise ssl.SSLWantReadError from None
+            raise
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 - as of its base
+        try:
+            return super().read(len, buffer)
+        except ssl.SSLError as error:  # who connects learns only now that its certificate was refused
+            _tell(error)
+            raise
+
+
+def _tell(error: ssl.SSLError) -> None:
+    reason = (error.reason or "").lower()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        message = f"A connection was refused: the other side's certificate is not valid here ({error.verify_message})."
+    elif "alert" in reason and ("certificate" in reason or "unknown_ca" in reason):
+        words = reason.rpartition("alert_")[2].replace("unknown_ca", "unknown authority").replace("_", " ")
+        message = f"The other side refuses a certificate: {words}."
+    else:
+        return
+    now = time.monotonic()
+    if now - _told.get(message, -_QUIET) >= _QUIET:
+        _told[message] = now
+        _log.error("%s %s", message, _KIT)
+
+
+if __name__ == "__main__":
+    ssl.SSLContext.sslobject_class = TellingConnection
+    module = sys.argv.pop(1)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

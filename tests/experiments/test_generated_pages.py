@@ -1,0 +1,72 @@
+"""The pages that are made of the store say what it holds, and name commands that exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from feddag.cli.commands import SUMMARIES
+from feddag.experiments import Store, find_experiment
+from feddag.experiments.settings import Simulated
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("pages")
+
+
+@pytest.fixture
+def kept(tmp_path) -> Store:
+    """A copy, since even a reader leaves files beside a store."""
+    return Store(shutil.copy(BENCHMARKS / "results.sqlite", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["search.md", "methods.md"])
+def test_a_page_shows_what_the_store_holds(pages, kept, name):
+    page = ROOT / "docs" / name
+    assert pages.written(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
+
+
+def test_pages_name_programs_and_experiments_that_exist():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for program in re.findall(r"benchmarks/\w+\.\w+", text):
+            assert (ROOT / program).exists(), f"{page}: {program}"
+        for command in re.findall(r"feddag experiment ([a-z]+)", text):
+            assert f"experiment {command}" in SUMMARIES, f"{page}: {command}"
+        for name in re.findall(r"feddag experiment (?:run|show|plot|tune) ([a-z][a-z0-9-]*)", text):
+            assert name == "all" or find_experiment(name), page
+
+
+def test_a_setting_of_a_benchmark_goes_by_its_short_name(pages):
+    assert pages.settings.named("gp-add-ER2-20") == Simulated("gp-add", "ER2", 20)
+    assert len(set(pages.settings.SETTINGS)) == len(pages.settings.SETTINGS) == 33
+
+
+def test_the_bound_is_by_the_best_published_figures(pages):
+    mixed, gp = Simulated("mixed"), Simulated("gp")
+    assert pages.best_published(mixed, "federated", "FedDAG") == 1.9
+    assert pages.best_published(gp, "federated", "FedDAG") == 1.8
+    assert pages.best_published(gp, "all") == 1.9
+
+
+def test_the_search_and_feddag_are_those_of_the_experiments(pages):
+    rows = {row.in_regime: row for row in find_experiment("linear").rows}
+    setting = Simulated("linear")
+    assert pages.settings.feddag(setting, 1).key == rows["linear AS-FedDAG, federated"].cell(setting, 1).key
+    for noise, name in {"free": "(shared mechanisms)", "equal": "(equal noise)"}.items():
+        row = rows[f"evidence search {name}, federated"]
+        assert pages.settings.search(setting, 1, noise).key == row.cell(setting, 1).key
+    mixed = {row.label: row for row in find_experiment("heterogeneous").rows}
+    setting = Simulated("mixed", "SF2", 40)
+    assert pages.settings.feddag(setting, 1).key == mixed["GS-FedDAG"].cell(setting, 1).key
+    assert pages.settings.search(setting, 1).key == mixed["evidence search"].cell(setting, 1).key
