@@ -10,8 +10,11 @@ import pytest
 
 from feddag import FeddagError, simulate
 from feddag.federation import InProcess, Task
+from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.forms import check
 from feddag.federation.participation import StudyTable, learn, study_forms
+from feddag.learners.federated import FederatedLearner
+from feddag.learners.registry import METHODS, make_learner
 from feddag.study import Study
 
 SIMULATION = simulate(4, mechanism="linear", sites=4, rows=60, seed=1)
@@ -89,6 +92,17 @@ def asked(method, scale="none"):
 @pytest.mark.parametrize("scale", ["none", "federated"])
 def test_all_that_a_study_asks_for_in_earnest_is_accepted(method, scale):
     assert asked(method, scale)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_that_runs_on_a_network_declares_its_tasks_and_each_is_disclosed(method):
+    regimes = [regime for regime in ("federated", "voting") if regime in METHODS[method].regimes]
+    learners = [make_learner(method, regime) for regime in regimes]
+    for learner in learners:
+        if isinstance(learner, FederatedLearner):  # others draw graphs without any data
+            forms = learner.forms(SIMULATION.silos[0].columns, len(NAMES))
+            assert forms
+            assert forms.keys() <= DISCLOSURES.keys()
 
 
 def number(name, value):

@@ -144,7 +144,11 @@ DISCLOSURES: Mapping[str, Disclosure] = {
         },
     ),
     "trust.mechanisms": Disclosure(
-        "By how much the site's own mechanisms predict its rows better than the common ones", _SPREAD
+        "By how much the site's own mechanisms predict its rows better than the common ones",
+        {
+            "row_first": "for each variable the mean difference per row",
+            "row_second": "for each variable the mean square of the difference per row",
+        },
     ),
     "trust.effects": Disclosure(
         "By how much one variable changes another at the site",

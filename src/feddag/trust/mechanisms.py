@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
@@ -25,10 +25,12 @@ from feddag.learners.search.discrete import LogLikelihood
 from feddag.silos import read_silos
 from feddag.trust import sites
 from feddag.trust.assessment import trust_sites
-from feddag.trust.held_out import ask, standard_errors
+from feddag.trust.held_out import ask
 from feddag.trust.own_regressions import families
 from feddag.trust.regression import CategoryFit, GaussianFit, Sums, layer_ends
 from feddag.trust.verdict import CERTAIN
+
+_ROUNDING = 1e-9
 
 
 def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
@@ -43,7 +45,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
     with trust_sites(silos) as (federation, local):
         common = common_mechanisms(federation, dag, levels)
         answer = ask(federation, sites.MECHANISMS, common)
-        gains, errors = answer["row_first"], standard_errors(federation, answer)
+        gains, errors = answer["row_first"], _errors(federation, answer)
         fits = {site.name: site.mechanism_fits(common) for site in local}
     return pd.DataFrame(
         [
@@ -55,12 +57,18 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
                 "own_gain": of_site[child].own_gain,
                 "mean_own_gain": gains[child],
                 "error": errors[child],
-                "differs": bool(gains[child] > CERTAIN * errors[child]),
+                "differs": bool(gains[child] > max(CERTAIN * errors[child], _ROUNDING)),
             }
             for child, parents in families(dag)
             for site, of_site in fits.items()
         ]
     )
+
+
+def _errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " node"]:
+    """Over rows alone: the sites in question are these, and no sample of others."""
+    rows = float(ask(federation, sites.ROWS, {})["held_out"]) * federation.summed
+    return np.sqrt(np.maximum(answer["row_second"] - answer["row_first"] ** 2, 0.0) / rows)
 
 
 def common_mechanisms(

@@ -204,7 +204,7 @@ class CategoryFit:
         ends: list[int],
         rows: int,
     ) -> CategoryFit:
-        """From what rows say, by themselves or summed over sites: of single parents, as much as the evidence asks for."""
+        """From what rows say, by themselves or summed over sites, with as many functions as the evidence asks for."""
         seen, found = seen_levels(np.zeros(0, dtype=int), frequencies), [(np.zeros(0), -np.inf)]
         for end in [] if seen.constant else filter(None, ends[:2]):
             for variance in VARIANCES:

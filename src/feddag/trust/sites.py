@@ -104,7 +104,7 @@ class TrustSite(Stateless):
 
     def _mechanisms(self, arrays: Arrays) -> dict[str, np.ndarray]:
         rows = self._gains(arrays)
-        return spread(rows.mean(axis=0), rows)
+        return {"row_first": rows.mean(axis=0), "row_second": (rows**2).mean(axis=0)}
 
     def _gains(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
         """By how much this site's own regressions beat the common ones, on each row held out."""

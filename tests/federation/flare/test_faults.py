@@ -27,6 +27,7 @@ MANY_ROUNDS = """\
 name = "feddag"
 parameters = { sharing = "all", model = "linear", it_max = 3, it_inner = 1000, it_fl = 50 }
 """
+SO_MANY_THAT_A_SITE_CAN_RETURN = MANY_ROUNDS.replace("it_fl = 50", "it_fl = 10")
 ALL_SITES = "quorum = 4"
 
 
@@ -48,7 +49,7 @@ def in_process(federation: Federation):
 
 
 def test_a_site_that_is_killed_is_done_without_and_rejoins_with_its_state(federation):
-    federation = federation()
+    federation = federation(method=SO_MANY_THAT_A_SITE_CAN_RETURN)
     site = federation.names[1]
     analyst = federation.run()
     wait_until(lambda: federation.rounds >= 5, analyst)

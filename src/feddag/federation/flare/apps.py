@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.signal import Signal
 from nvflare.collab import collab
 from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
 
@@ -90,6 +91,7 @@ class StudyServer(FLComponent):
         kit = Kit.open(os.environ[KIT], "server")
         study = kit.agreed_study(self._digest)
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
+        over = _ending(collab.clients)
         terms = Terms(
             study.digest,
             tuple(site.name for site in study.sites),
@@ -104,6 +106,7 @@ class StudyServer(FLComponent):
             assessment = assess(study, learner, network, self._tell)
         finally:
             network.close()
+            over.trigger(True)
         save_checkpoint(folder / RESULT, *learner.snapshot())
         record = {"rounds": len(journal), "absent": network.absent, "refused": network.refused}
         spent = spent_privacy(study, len(journal))
@@ -127,6 +130,14 @@ class StudyServer(FLComponent):
         if isinstance(collector, GroupInfoCollector):
             absent = [] if self._network is None else list(self._network.absent)
             collector.set_info(PROGRESS, {"json": json.dumps({**self._told, "absent": absent})})
+
+
+def _ending(proxies: Any) -> Signal:
+    """Ends calls that nobody waits for any more: FLARE would not end the job before they have timed out."""
+    signal = Signal(parent=proxies[0].backend.abort_signal)
+    for proxy in proxies:
+        proxy.backend.abort_signal = signal
+    return signal
 
 
 def _call(proxy: Any) -> Callable[[str, Mapping[str, Any], float], dict[str, Any]]:
