@@ -77,8 +77,9 @@ Below a table stands why, where a figure is off by more: what was found out; els
 may be chance, by Welch's test against the paper's ten graphs; else that no reason was found.
 *p* is of Wilcoxon's signed-rank test over the seeds shared with the method named below each table, where there are five
 or more. Sanity rows need no learning: what does not beat them has learned nothing. Parameters were chosen on seeds 1-10
-or are the published ones; lines marked otherwise are not to be compared. Seconds are those of a fit on the machine at
-hand. `feddag experiment report` writes this page; [experiments.md](experiments.md) tells how to add to it.
+or are the published ones; lines marked otherwise are not to be compared. Seconds are those of the fastest fit
+on a machine of two cores with other work to do. `feddag experiment report` writes this page;
+[experiments.md](experiments.md) tells how to add to it.
 
 {markdown_table(header, summary)}
 

@@ -127,7 +127,9 @@ class TrustSite(Stateless):
         return [MechanismFit(self._r2(family), float(gains[family[0]])) for family in families(arrays["graph"])]
 
     def _r2(self, family: Family) -> float:
-        child, _ = family
+        child, parents = family
+        if not parents:
+            return 0.0
         likelihoods, errors = self._own.fit(family)
         if errors is None:
             nothing = self._own.of_family((child, ()))
