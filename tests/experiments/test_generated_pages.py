@@ -36,6 +36,12 @@ def test_a_page_shows_what_the_store_holds(pages, kept, name):
     assert pages.written(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
 
 
+@pytest.mark.parametrize("program", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
+def test_a_benchmark_imports_what_there_is(monkeypatch, program):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    assert importlib.import_module(program).__doc__
+
+
 def test_pages_name_programs_and_experiments_that_exist():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
