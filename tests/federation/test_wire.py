@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from dataclasses import fields
@@ -76,18 +75,20 @@ def test_an_answer_comes_back_to_the_bit(answer):
     assert_same_arrays(found.arrays, answer.arrays)
 
 
-def decodes_or_is_refused(message):
+def assert_decoded_or_refused(message):
     for decode, encode in ((decode_task, encode_task), (decode_answer, encode_answer)):
-        with contextlib.suppress(FeddagError):
+        try:
             found = decode(message)
-            assert encode(decode(encode(found))) == encode(found)
+        except FeddagError:
+            continue
+        assert encode(decode(encode(found))) == encode(found)
 
 
 @settings(deadline=None)
 @given(st.binary())
 def test_any_bytes_are_a_message_or_refused(noise):
-    decodes_or_is_refused(noise)
-    decodes_or_is_refused(b"feddag-1" + noise)
+    assert_decoded_or_refused(noise)
+    assert_decoded_or_refused(b"feddag-1" + noise)
 
 
 json_values = st.recursive(
@@ -110,8 +111,8 @@ def test_any_header_is_a_message_or_refused(message, key, value, tail):
         header["arrays"].append(value)
     else:
         header["arrays"][0][key[1]] = value
-    decodes_or_is_refused(put_together(header, rest + tail))
-    decodes_or_is_refused(put_together(header, rest))
+    assert_decoded_or_refused(put_together(header, rest + tail))
+    assert_decoded_or_refused(put_together(header, rest))
 
 
 @settings(deadline=None)
@@ -123,7 +124,7 @@ def test_any_damage_gives_a_message_or_is_refused(message, damage):
     broken = bytearray(message)
     for position, byte in damage:
         broken[position % len(broken)] = byte
-    decodes_or_is_refused(bytes(broken))
+    assert_decoded_or_refused(bytes(broken))
 
 
 @pytest.mark.parametrize("message", [encode_task(TASK), encode_answer(ANSWER)])

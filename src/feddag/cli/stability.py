@@ -30,7 +30,7 @@ from feddag.cli.learn import (
     with_parameters,
 )
 from feddag.cli.options import Option
-from feddag.cli.tables import stdout
+from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.learners.registry import find_method
@@ -117,8 +117,7 @@ def _tell_stability(run: Path, *, bootstraps: int, jobs: int, seed: int, quiet: 
 
 def _edge_table(edges: Sequence[EdgeStability]) -> Table:
     """Those of the learned graph; the file has the others, too."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("edge", overflow="fold")
+    table = bare_table("edge")
     table.add_column("there in")
     table.add_column("of these directed so")
     table.add_column("without a site")
