@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.grids import assignments
 from feddag.cli.grids import grid as parsed_grid
 from feddag.cli.interruption import EXIT_CODE
 from feddag.cli.options import names
-from feddag.cli.tables import stdout
+from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
 from feddag.experiments.formats import Format, written
@@ -203,7 +202,7 @@ def tune(
         dask,
         quiet=quiet,
     )
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = bare_table()
     for name in [*points[0].parameters, part.metrics[0]]:
         table.add_column(name)
     for point in points:
@@ -244,7 +243,7 @@ def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word 
     Example: feddag experiment list
     """
     kept = Store(store) if store.exists() else None
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = bare_table()
     for heading in ("name", "in the paper", "what", "cells", "there"):
         table.add_column(heading, no_wrap=heading == "name")
     for each in experiments().values():
