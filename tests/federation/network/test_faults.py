@@ -1,0 +1,232 @@
+"""Sites and servers that are lost, slow, changed, broken or tampered with."""
+
+from __future__ import annotations
+
+import errno
+import time
+
+import numpy as np
+import pytest
+from stations_by_call import LINEAR, NAMES, SIMULATION, Net, in_process, study_of
+
+import feddag.federation.station as module
+from feddag import FeddagError
+from feddag.federation.journal import Entry, Journal
+from feddag.federation.network import OutOfReachError, PausedError
+from feddag.federation.protocol import Answer
+from feddag.federation.wire import encode_answer
+
+
+def test_a_site_out_of_reach_is_done_without_if_there_is_a_quorum(net):
+    def lost(site, request, content):
+        if site == NAMES[2] and request == "work" and content["round"] >= 1:
+            raise OutOfReachError("gone")
+
+    net.before = lost
+    learner, network = net.learn()
+    assert list(network.absent) == [NAMES[2]]
+    assert learner.graph_.names == SIMULATION.silos[0].columns
+
+
+@pytest.mark.parametrize("request_", ["mask", "confirm", "reveal"])
+def test_a_site_lost_in_the_middle_of_a_protected_sum_does_no_harm(net, request_):
+    def lost(site, request, content):
+        if site == NAMES[1] and request == request_:
+            raise OutOfReachError("gone")
+
+    net.before = lost
+    _, network = net.learn()
+    assert list(network.absent) == [NAMES[1]]
+
+
+class SlowSites:
+    """Sites that need longer than the study allows for the third round, and work on until it is done."""
+
+    def __init__(self, net, *sites) -> None:
+        self.net, self.sites = net, sites
+        self.state = dict.fromkeys(sites, "in time")
+        self.told: list[str] = []
+        net.timeout = 0.01
+        net.before, net.after = self.before, self.after
+
+    def before(self, site, request, content):
+        if site in self.sites and request == "late":
+            self.told.append(site)
+        if request == "work" and content["round"] == 2 and self.state.get(site) == "in time":
+            self.state[site] = "slow"
+            self.net.stations[site].reply(request, content)  # it works on, and nobody hears of it
+            time.sleep(0.02)
+            raise OutOfReachError("no reply in time")
+
+    def after(self, site, request, reply):
+        if request == "ping" and self.state.get(site) == "slow":
+            self.state[site] = "done"
+            return {"busy": True}
+        return reply
+
+
+def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(net, monkeypatch):
+    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    slow = SlowSites(net, NAMES[1])
+    _, network = net.learn()
+    assert not network.absent
+    assert slow.told == [NAMES[1]]
+    assert any(f"Site '{NAMES[1]}' is too slow: it took longer than the 0.01 seconds" in each for each in net.told)
+    assert any("took longer than the 600 seconds that the study allows" in each for each in net.told)
+    assert 0 < network.ledger.sent[NAMES[1]] < network.ledger.sent[NAMES[0]]
+
+
+def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(net, tmp_path, monkeypatch):
+    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+    SlowSites(net, *NAMES[:2])
+    learner, network = net.learn()
+    assert not network.absent
+    np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
+
+
+def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, tmp_path):
+    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+
+    def lost(site, request, content):
+        if site in NAMES[:2] and request == "work" and content["round"] == 2:
+            raise OutOfReachError("gone")
+
+    net.before = lost
+    with pytest.raises(PausedError, match=r"2 sites .* needs 3 .*site-01: gone"):
+        net.learn()
+    net.before = lambda site, request, content: None
+    for silo in SIMULATION.silos:
+        net.start(silo)  # all were killed meanwhile
+    learner, _ = net.learn()
+    np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
+
+
+@pytest.mark.parametrize("moment", ["mask", "reveal"])
+def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(net, tmp_path, moment):
+    class KilledError(BaseException):
+        pass
+
+    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+    worked = {name: [] for name in NAMES}
+    for name, station in net.stations.items():
+        solve = station._site.answer
+
+        def counted(task, name=name, solve=solve):
+            worked[name].append(task.round)
+            return solve(task)
+
+        station._site.answer = counted
+
+    def killed(site, request, content):
+        if request == moment and len(net.server()._journal) == 2:
+            raise KilledError
+
+    net.before = killed
+    with pytest.raises(KilledError):
+        net.learn()
+    net.before = lambda site, request, content: None
+    learner, _ = net.learn()
+    np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
+    assert all(len(rounds) == len(set(rounds)) for rounds in worked.values())
+
+
+def test_a_search_waits_for_a_site_since_scores_of_fewer_sites_do_not_compare(tmp_path):
+    net = Net(tmp_path, study_of('name = "search"\nparameters = { restarts = 0 }'))
+    with pytest.raises(PausedError, match=r"3 sites .* the study needs 4 \(site-04: not connected\)"):
+        net.learn(NAMES[:3])
+    learner, _ = net.learn()
+    np.testing.assert_array_equal(learner.adjacency_, in_process(net.study).adjacency_)
+
+
+def test_a_site_whose_data_changed_is_refused_on_both_sides(net):
+    net.learn()
+    net.stations[NAMES[0]].close()
+    silo = SIMULATION.silos[0]
+    changed = type(silo)(silo.name, silo.columns, silo.values + 1)
+    with pytest.raises(FeddagError, match=r"'site-01': the data have changed since the study began\. Restore them"):
+        net.start(changed)
+
+
+def test_a_site_with_another_study_is_refused_on_both_sides(net, tmp_path):
+    net.study = study_of(LINEAR.replace("seed = 1", "seed = 2"))
+    net.start(SIMULATION.silos[0]) if not (net.folder / NAMES[0]).exists() else None
+    with pytest.raises(FeddagError, match=r"'site-01' has agreed to the study .* the same study file"):
+        net.learn()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_site_that_computes_no_finite_number_says_so_and_the_others_go_on(net, value):
+    solve = net.stations[NAMES[3]]._site.answer
+
+    def broken(task):
+        answer = solve(task)
+        return type(answer)(answer.weight, {name: np.full(array.shape, value) for name, array in answer.arrays.items()})
+
+    net.stations[NAMES[3]]._site.answer = broken
+    _, network = net.learn()
+    assert "site-04" in network.refused
+    assert "not finite" in network.refused["site-04"]
+
+
+def test_a_server_refuses_an_answer_of_another_form_or_of_no_numbers(tmp_path):
+    for tampered in (
+        lambda reply: {"answer": encode_answer(Answer(1.0, {"W": np.zeros(3)}))},
+        lambda reply: {"answer": b"nonsense"},
+        lambda reply: {},
+    ):
+        net = Net(tmp_path / str(id(tampered)), study_of(secure=False))
+        net.after = lambda site, request, reply, tampered=tampered: (
+            tampered(reply) if (site, request) == (NAMES[1], "work") else reply
+        )
+        _, network = net.learn()
+        assert list(network.refused) == [NAMES[1]]
+        assert (NAMES[1], "refused") in net.requests
+        assert any(message.startswith("the server takes no more answers of this site") for message in net.told)
+
+
+def test_a_tampered_message_of_a_protected_sum_is_found_out(net):
+    def tampered(site, request, reply):
+        if (site, request) != (NAMES[0], "mask"):
+            return reply
+        vector = bytearray(reply["masked"]["vector"])
+        vector[5] ^= 1
+        return {"masked": {**reply["masked"], "vector": bytes(vector)}}
+
+    net.after = tampered
+    _, network = net.learn()
+    assert "signature" in network.refused[NAMES[0]]
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(net, monkeypatch):
+    save = module.save_checkpoint
+
+    def full(path, document, arrays):
+        if NAMES[2] in str(path) and document["round"] == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(path, document, arrays)
+
+    monkeypatch.setattr(module, "save_checkpoint", full)
+    _, network = net.learn()
+    memory = net.folder / NAMES[2] / "memory"
+    assert network.refused[NAMES[2]] == (
+        f"Site '{NAMES[2]}': {memory}: No space left on device. Make room there, and run the study again: what was "
+        "done is kept."
+    )
+
+
+def test_a_journal_that_finds_no_room_says_so_and_leaves_nothing_half_written(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "journal")
+    entry = Entry("digest", {"W": np.zeros(3)}, 3, {}, {})
+
+    def full(stream, **arrays):
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(np, "savez", full)
+        with pytest.raises(FeddagError, match=r"journal: No space left on device\. Make room there, and run the study"):
+            journal.write(0, entry)
+    assert not list((tmp_path / "journal").iterdir())
+    journal.write(0, entry)
+    assert len(journal) == 1

@@ -1,0 +1,38 @@
+"""What is learned over a network is what is learned in one process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stations_by_call import LINEAR, Net, in_process, study_of
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        LINEAR,
+        'name = "feddag"\nparameters = { sharing = "graph", it_max = 1, it_inner = 20, it_fl = 10, seed = 1 }',
+        'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, participation = 3 }',
+        'name = "notears-admm"\nparameters = { it_max = 20 }',
+        'name = "notears"',
+        'name = "search"\nparameters = { restarts = 0 }',
+        'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
+        'name = "notears"\nregime = "voting"',
+    ],
+)
+@pytest.mark.parametrize("secure", [True, False])
+def test_a_network_gives_what_one_process_gives(tmp_path, method, secure):
+    study = study_of(method, secure=secure)
+    here = in_process(study)
+    there, _ = Net(tmp_path, study).learn()
+    # NOTEARS stops where its tolerance lets it, and the last digit of a sum decides where
+    tolerance = {"rtol": 1e-3, "atol": 1e-4} if "notears" in method else {"rtol": 1e-5, "atol": 1e-7}
+    np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, **tolerance)
+    np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
+
+
+@pytest.mark.parametrize("scale", ["site", "federated"])
+def test_units_are_agreed_on_as_the_study_says(tmp_path, scale):
+    study = study_of('name = "notears"', more=f'[data]\nscale = "{scale}"\n')
+    there, _ = Net(tmp_path, study).learn()
+    np.testing.assert_allclose(there.edge_scores_, in_process(study).edge_scores_, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,136 @@
+"""What a site answers, what its policy and its budget refuse, and what stands in its log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from stations_by_call import NAMES, SIMULATION, Net, study_of
+
+from feddag import FeddagError
+from feddag.federation.audit import verify
+from feddag.federation.participation import (
+    StudyTable,
+    spent_privacy,
+    study_forms,
+    with_noise,
+)
+from feddag.federation.policy import Policy
+from feddag.federation.protocol import Task
+from feddag.federation.station import Membership, Station
+from feddag.federation.wire import decode_task, encode_task
+
+
+def test_a_site_answers_no_task_but_the_study_s(net):
+    station = net.stations[NAMES[0]]
+    reply = station.reply("work", {"round": 0, "task": encode_task(Task("os.system", 0, {}, {}, (0, 1, 2, 3)))})
+    assert set(reply) == {"error"}
+    assert set(station.reply("eval", {"code": "1"})) == {"error"}
+    assert set(station.reply("work", {"round": 0, "task": b"\x80\x04pickle"})) == {"error"}
+    assert set(station.reply("work", {})) == {"error"}
+
+
+def test_a_site_refuses_a_task_out_of_range_in_words_on_both_sides(net):
+    asked = []
+
+    def watched(site, request, content):
+        if request == "work":
+            asked.append(content)
+
+    net.before = watched
+    net.learn()
+    station, task = net.stations[NAMES[0]], decode_task(asked[-1]["task"])
+    hostile = replace(task, numbers={**task.numbers, "rho": 1e30})
+    reply = station.reply("work", {**asked[-1], "round": 10**6, "task": encode_task(hostile)})
+    assert "Site 'site-01' refuses feddag.solve: rho must be between" in reply["error"]
+    assert reply["error"] in net.told
+    assert "no whole number" in station.reply("work", {**asked[-1], "round": "7"})["error"]
+    assert station._memory.round == asked[-1]["round"]  # nothing was worked on
+
+
+def test_a_site_s_own_policy_has_the_last_word(tmp_path):
+    study = study_of(secure=False)
+    with pytest.raises(FeddagError, match="unprotected_sums"):
+        Station(
+            tmp_path / "memory",
+            Membership(study.digest, NAMES, 0, 3, secure_sum=False),
+            StudyTable(study, SIMULATION.silos[0]),
+            forms=study_forms(study),
+            rows=60,
+            data="",
+            policy=Policy(),
+            tell=print,
+        )
+
+
+def test_all_that_left_a_site_stands_in_its_log(net):
+    net.learn()
+    summary = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl")
+    sent = [flow for flow in summary.flows if flow.direction == "out" and flow.task == "feddag.solve"]
+    assert [(flow.protection, flow.sites) for flow in sent] == [("secure sum", 4)]
+    assert sent[0].messages == len(net.server()._journal)
+    assert set(sent[0].arrays) == {"graph"}
+
+
+def test_no_value_of_a_table_stands_in_what_the_server_ever_saw(net):
+    seen = []
+
+    def watched(site, request, reply):
+        seen.append(repr(reply).encode() + b"".join(_bytes(reply)))
+        return reply
+
+    net.after = watched
+    net.learn()
+    kept = b"".join(path.read_bytes() for path in (net.folder / "journal").iterdir())
+    transcript = b"".join(seen) + kept
+    for silo in SIMULATION.silos:
+        for value in silo.values.ravel():
+            for written in (np.float64(value).tobytes(), np.float32(value).tobytes(), f"{value:.6g}".encode()):
+                assert written not in transcript
+
+
+def _bytes(message):
+    if isinstance(message, bytes):
+        yield message
+    elif isinstance(message, dict):
+        for each in message.values():
+            yield from _bytes(each)
+
+
+def test_a_study_s_privacy_budget_cannot_be_overrun(tmp_path):
+    study = study_of(more="[privacy.differential]\nepsilon = 1.0\nrounds = 2\n")
+
+    def private(site):
+        (tmp_path / site.name).mkdir(exist_ok=True)
+        return with_noise(study, site, tmp_path / site.name)
+
+    net = Net(tmp_path, study, private)
+    with pytest.raises(FeddagError, match=r"could not work on feddag.solve\. Its own log says why"):
+        net.learn()
+    assert any("The privacy budget" in message for message in net.told)
+    spent = json.loads((tmp_path / NAMES[0] / "privacy.json").read_text())["noise_multipliers"]
+    assert len(spent) == len(net.server()._journal) == 2
+    assert spent_privacy(study, 2)["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert spent_privacy(study, 1)["epsilon"] < 0.8
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    assert "secure sum + dp(ε=1, δ=1e-05)" in {flow.protection for flow in flows}
+
+
+def test_a_journal_of_another_study_is_refused(net):
+    net.learn()
+    other = net.server()
+    task = Task("feddag.solve", 0, {"steps": 1.0}, {}, (0, 1, 2, 3))
+    with pytest.raises(FeddagError, match="answers another task than round 1"):
+        other.aggregate(task)
+
+
+def test_what_a_site_says_of_its_values_stays_there(net):
+    def complaining(task):
+        raise FeddagError("Site 'site-01': 123.456 in row 7 is odd")
+
+    net.stations[NAMES[0]]._site.answer = complaining
+    _, network = net.learn()
+    assert network.refused == {NAMES[0]: "Site 'site-01' could not work on feddag.solve. Its own log says why."}
+    assert any("123.456" in message for message in net.told)

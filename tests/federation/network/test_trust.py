@@ -1,0 +1,107 @@
+"""The checks of a graph over a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from stations_by_call import NAMES, SIMULATION, Net, study_of
+
+from feddag.federation.audit import verify
+from feddag.federation.disclosures import DISCLOSURES
+from feddag.federation.network import OutOfReachError
+from feddag.federation.participation import (
+    assess,
+    learn,
+    study_forms,
+)
+from feddag.federation.policy import Policy
+from feddag.federation.protocol import Task
+from feddag.federation.wire import encode_task
+from feddag.trust import assess as assess_here
+
+ON = "[trust]\nassess = true\n"
+CHECKS = {"moments.sums", "moments.products", "trust.rows", "trust.held-out"}
+
+
+def learned_and_assessed(net):
+    network = net.server()
+    try:
+        network.open()
+        learner = learn(net.study, network, lambda status: None)
+        return learner, assess(net.study, learner, network, net.told.append)
+    finally:
+        network.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "secure", "scale"),
+    [("notears", True, "none"), ("notears", False, "federated"), ("search", True, "federated")],
+)
+def test_the_assessment_is_that_of_one_process(tmp_path, method, secure, scale):
+    parameters = "parameters = { restarts = 0 }" if method == "search" else ""
+    data = f'[data]\nscale = "{scale}"\n'
+    study = study_of(f'name = "{method}"\n{parameters}', secure=secure, more=data + ON)
+    learner, there = learned_and_assessed(Net(tmp_path, study))
+    here = assess_here(learner, study.silos({silo.name: silo.to_frame() for silo in SIMULATION.silos}))
+
+    assert len(there.held_out) >= 3
+    assert (there.verdict, there.warnings) == (here.verdict, here.warnings)
+    assert asdict(there.sortability) == pytest.approx(asdict(here.sortability))
+    for ours, theirs in zip(there.held_out, here.held_out, strict=True):
+        assert ours.graph == theirs.graph
+        found, expected = ([each.score, each.difference, each.error] for each in (ours, theirs))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_all_that_the_checks_take_stands_in_a_site_s_log_in_plain_words(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+    learned_and_assessed(net)
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    sent = {flow.task: flow for flow in flows if flow.direction == "out"}
+    assert set(sent) >= CHECKS
+    for task in CHECKS:
+        assert (sent[task].protection, sent[task].sites) == ("secure sum", 4)
+        assert all(DISCLOSURES[task].words(array) for array in sent[task].arrays)
+
+
+def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path):
+    net = Net(tmp_path, study_of())
+    assert learned_and_assessed(net)[1] is None
+    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    assert not CHECKS & {flow.task for flow in flows}
+    task = encode_task(Task("trust.rows", 0, {}, {}, (0, 1, 2, 3)))
+    assert "error" in net.stations[NAMES[0]].reply("work", {"round": 99, "task": task})
+
+
+def test_other_questions_of_trust_stay_unanswered():
+    known = set(study_forms(study_of(more=ON)))
+    assert {name for name in DISCLOSURES if name.startswith("trust.")} & known == {"trust.rows", "trust.held-out"}
+
+
+def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_graph(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+    net.stations[NAMES[2]]._policy = Policy(tasks=("feddag.*", "moments.*"))
+    learner, assessment = learned_and_assessed(net)
+    assert learner.graph_.names == SIMULATION.silos[0].columns
+    assert assessment is None
+    assert any("The graph is not assessed" in each and "'trust.held-out'" in each for each in net.told)
+
+
+def test_after_a_site_was_lost_in_the_checks_the_same_study_makes_up_for_them(tmp_path):
+    net = Net(tmp_path, study_of(more=ON))
+
+    def lost(site, request, content):
+        if site == NAMES[1] and request == "work" and b"trust.held-out" in content["task"]:
+            raise OutOfReachError("gone")
+
+    net.before = lost
+    learner, assessment = learned_and_assessed(net)
+    assert assessment is None
+    net.before = lambda site, request, content: None
+    rounds = len(net.server()._journal)
+    again, assessment = learned_and_assessed(net)
+    np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
+    assert assessment is not None
+    assert len(net.server()._journal) == rounds + 2
