@@ -9,6 +9,7 @@ from rich.text import Text
 
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
+from feddag.extras import install_command
 from feddag.learners.registry import METHODS
 
 
@@ -37,7 +38,7 @@ def methods(
             "regimes": ", ".join(method.regimes),
             "stands for": ", ".join(f"{name}={value!r}" for name, value in method.defaults.items()),
             "reference": method.reference,
-            "needs": method.extra and f"pip install 'feddag[{method.extra}]'",
+            "needs": method.extra and install_command(method.extra),
         }
         for heading, text in rows.items():
             if text:

@@ -16,6 +16,7 @@ from feddag.experiments.comparison import Block, Line, compared
 from feddag.experiments.experiment import Experiment
 from feddag.experiments.result import Result, history_of
 from feddag.experiments.store import Store
+from feddag.extras import imported
 from feddag.files import atomic_write
 
 PANEL = (3.6, 2.8)
@@ -52,7 +53,7 @@ def plot(
 
 def picture(experiment: Experiment, store: Store, suffix: str, seeds: Sequence[int] | None = None) -> bytes:
     """The same results give the same bytes."""
-    matplotlib = _matplotlib()
+    matplotlib = imported("matplotlib", "experiments", "Plots need Matplotlib")
     with matplotlib.rc_context({"svg.hashsalt": "feddag", "svg.fonttype": "none"}):
         if experiment.kind == "history":
             figure = _courses(experiment, store, seeds)
@@ -69,14 +70,6 @@ def picture(experiment: Experiment, store: Store, suffix: str, seeds: Sequence[i
         # without a date
         figure.savefig(stream, format=suffix, metadata={"Date": None} if suffix == "svg" else None)
     return stream.getvalue()
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib  # noqa: PLC0415
-    except ImportError:
-        raise FeddagError("Plots need matplotlib. Install it with: pip install 'feddag[experiments]'") from None
-    return matplotlib
 
 
 def _figure(

@@ -21,6 +21,7 @@ from feddag.experiments.cell import Cell
 from feddag.experiments.result import Failure, Result, computed_or_failed
 from feddag.experiments.settings import Real
 from feddag.experiments.store import Store
+from feddag.extras import imported
 
 
 @dataclass(frozen=True)
@@ -176,12 +177,9 @@ def _check_data(cells: list[Cell], before: dict[str, Result], folder: Path | Non
 @contextmanager
 def on_dask(address: str) -> Iterator[None]:
     """While it lasts, cells are computed by the workers of a Dask cluster, which need feddag but not the store."""
+    distributed = imported("dask.distributed", "experiments", "A cluster needs Dask")
     try:
-        from dask.distributed import Client  # noqa: PLC0415
-    except ImportError:
-        raise FeddagError("Dask is not installed. Install it with: pip install 'feddag[experiments]'") from None
-    try:
-        client = Client(address, timeout="10s")
+        client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise FeddagError(f"No Dask scheduler answers at {address} ({error}). Start one with: dask scheduler") from None
     with client, joblib.parallel_config(backend="dask"):

@@ -37,6 +37,7 @@ from scipy.special import ndtri
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
+from feddag.extras import imported
 from feddag.federation.protocol import Answer, Arrays, Site, Task
 from feddag.files import atomic_write
 
@@ -224,10 +225,4 @@ def _read(path: Path) -> list[float]:
 
 
 def _gaussian():
-    try:
-        from dp_accounting import gaussian_mechanism  # noqa: PLC0415 - optional
-    except ImportError:
-        raise FeddagError(
-            "Differential privacy needs the package dp-accounting. Install it with: pip install 'feddag[flare]'"
-        ) from None
-    return gaussian_mechanism
+    return imported("dp_accounting", "flare", "Differential privacy needs dp-accounting").gaussian_mechanism

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from feddag.errors import FeddagError
+from feddag.extras import imported
 from feddag.graphs import Adjacency, CausalGraph, ballot, support
 from feddag.learners.one_step import OneTable
 from feddag.silos import Silo
@@ -29,18 +28,12 @@ class FromCausalLearn(OneTable):
         return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
-        imported("causallearn")
+        causal_learn("causallearn")
         return super().check(silos)
 
 
-def imported(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise FeddagError(
-            f"This method needs causal-learn ({error.name} is not installed). "
-            "Install it with: pip install 'feddag[baselines]'"
-        ) from None
+def causal_learn(module: str) -> Any:
+    return imported(module, "baselines", "This method needs causal-learn")
 
 
 def adjacency_of(endpoints: np.ndarray) -> Adjacency:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from feddag.learners.causal_learn import FromCausalLearn, imported
+from feddag.learners.causal_learn import FromCausalLearn, causal_learn
 
 
 class GES(FromCausalLearn):
@@ -22,5 +22,5 @@ class GES(FromCausalLearn):
     constraints: ClassVar = {}
 
     def _endpoints(self, values: np.ndarray) -> np.ndarray:
-        ges = imported("causallearn.search.ScoreBased.GES").ges
+        ges = causal_learn("causallearn.search.ScoreBased.GES").ges
         return ges(values, "local_score_BIC")["G"].graph

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from feddag.learners.base import PROPORTION
-from feddag.learners.causal_learn import FromCausalLearn, imported
+from feddag.learners.causal_learn import FromCausalLearn, causal_learn
 
 
 class PC(FromCausalLearn):
@@ -31,5 +31,5 @@ class PC(FromCausalLearn):
         self.alpha = alpha
 
     def _endpoints(self, values: np.ndarray) -> np.ndarray:
-        pc = imported("causallearn.search.ConstraintBased.PC").pc
+        pc = causal_learn("causallearn.search.ConstraintBased.PC").pc
         return pc(values, self.alpha, "fisherz", show_progress=False).G.graph

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from feddag.errors import FeddagError
+from feddag.extras import imported
 from feddag.reports.curves import MOST_LINES, Chart, charts
 from feddag.reports.layout import NODE_HEIGHT, Layout, label, layered
 from feddag.reports.scales import line_width, strength
@@ -158,9 +159,4 @@ def _axes(width: float, height: float) -> Axes:
 
 
 def _matplotlib(module: str) -> Any:
-    from importlib import import_module  # noqa: PLC0415
-
-    try:
-        return import_module(f"matplotlib.{module}")
-    except ImportError:
-        raise FeddagError("Plots need matplotlib. Install it with: pip install 'feddag[report]'") from None
+    return imported(f"matplotlib.{module}", "report", "Plots need Matplotlib")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 
 from feddag.errors import FeddagError
+from feddag.extras import imported
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -156,13 +157,10 @@ class Database(_Readable):
 def _parsed(address: str) -> tuple[URL, list[str]]:
     """The address, and what in it must never be shown."""
     scheme = address.partition("://")[0]
-    try:
-        from sqlalchemy import make_url  # noqa: PLC0415 - feddag[sql]
-        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
-    except ImportError:
-        raise FeddagError(
-            f"Reading from {scheme}:// needs sqlalchemy. Install it with: pip install 'feddag[sql]'"
-        ) from None
+    imported("sqlalchemy", "sql", f"Reading from {scheme}:// needs SQLAlchemy")
+    from sqlalchemy import make_url  # noqa: PLC0415 - feddag[sql]
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):  # whose message might hold the password

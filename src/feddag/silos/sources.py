@@ -22,6 +22,7 @@ from typing import Protocol
 import pandas as pd
 
 from feddag.errors import FeddagError
+from feddag.extras import install_command
 from feddag.silos.databases import DATABASE_FILES, Database, DatabaseFile
 from feddag.silos.files import TableFile
 
@@ -106,7 +107,7 @@ def read_table(site: str, source: Source, columns: Sequence[str] | None = None) 
         raise FeddagError(f"{where} is empty. Give a header and rows.") from None
     except ImportError as error:
         package = (error.name or str(error)).partition(".")[0]
-        extra = f" with: pip install 'feddag[{_EXTRAS[package]}]'" if package in _EXTRAS else "."
+        extra = f" with: {install_command(_EXTRAS[package])}" if package in _EXTRAS else "."
         raise FeddagError(f"{where} needs {package} to be read. Install it{extra}") from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from feddag.errors import FeddagError
+from feddag.extras import imported
 
 
 def flare(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise FeddagError(
-            f"A federation on a network needs NVIDIA FLARE ({error.name} is not installed). "
-            "Install it with: pip install 'feddag[flare]'"
-        ) from None
+    return imported(module, "flare", "A federation on a network needs NVIDIA FLARE")

@@ -1,0 +1,22 @@
+"""Packages that come with an extra of feddag, so that the core stays light."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from feddag.errors import FeddagError
+
+
+def install_command(extra: str) -> str:
+    return f"pip install 'feddag[{extra}]'"
+
+
+def imported(module: str, extra: str, needs: str) -> Any:
+    """The module; `needs` says what cannot be done where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise FeddagError(
+            f"{needs} ({error.name or module} is not installed). Install it with: {install_command(extra)}"
+        ) from None
