@@ -91,6 +91,12 @@ def test_stability_of_tables_learns_the_graph_first_as_learn_would(feddag, sites
     assert len(pd.read_csv(tmp_path / "run" / "mechanisms.csv")) == 9
 
 
+def test_what_cannot_be_done_is_refused_before_anything_is_learned(feddag, sites, tmp_path):
+    result = feddag("stability", *sites, "--method", "notears", "--out", tmp_path / "run", "--bootstraps", 0)
+    assert (result.exit_code, "bootstraps must be" in result.stderr) == (2, True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_seed_goes_to_the_draws_and_to_a_learner_that_takes_one(feddag, sites, quick, tmp_path):
     options = ("--bootstraps", 1, "--jobs", 1, "--seed", 7, "--quiet")
     for method, more in (("feddag", quick), ("notears", ())):

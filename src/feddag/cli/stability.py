@@ -36,6 +36,7 @@ from feddag.files import atomic_write
 from feddag.learners.registry import find_method
 from feddag.runs import Run, load
 from feddag.trust import EdgeStability, edge_stability, mechanisms_by_site
+from feddag.trust.stability import check_replicates
 
 _REPLICATES = "stability"
 
@@ -77,6 +78,7 @@ def stability(
     names = ("study", "method", "regime", "knowledge", "missing", "scale")
     chosen = told(dict(zip(names, (study, method, regime, knowledge, missing, scale), strict=True)))
     seed = given.pop("seed", None)
+    check_replicates(bootstraps, jobs, seed or 0)
     if out is None:
         if len(tables) > 1:
             raise FeddagError(f"{len(tables)} tables are given, and no folder for the run. Name one: --out RUN")

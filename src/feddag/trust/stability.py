@@ -146,6 +146,14 @@ def share(count: float, total: float) -> tuple[float, float, float]:
     return proportion, max(0.0, middle - half), min(1.0, middle + half)
 
 
+def check_replicates(bootstraps: int, jobs: int, seed: int) -> None:
+    """Refuse what `edge_stability` cannot do."""
+    must_be.check(
+        {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
+        {"bootstraps": must_be.whole(1), "jobs": must_be.whole(1), "seed": SEED},
+    )
+
+
 def edge_stability(
     learner: Learner,
     silos: Any,
@@ -168,10 +176,7 @@ def edge_stability(
             are not repeated.
         progress: Called after every replicate. What it raises ends the work; the folder keeps what is done.
     """
-    must_be.check(
-        {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
-        {"bootstraps": must_be.whole(1), "jobs": must_be.whole(1), "seed": SEED},
-    )
+    check_replicates(bootstraps, jobs, seed)
     silos = learner.check(silos)
     wanted = [Replicate("bootstrap", number) for number in range(bootstraps)]
     if len(silos) > 1:
