@@ -110,9 +110,10 @@ def select(
     if "seed" in find_method(method).parameters():
         fixed = {"seed": seed, **fixed}
     learners = [make_learner(method, regime, **{**fixed, **each}) for each in combinations]
+    tables = read_silos(silos)
     for learner in learners:
-        learner.check(silos)
-    sites = [Validation(silo, validation_share, seed, k) for k, silo in enumerate(read_silos(silos))]
+        learner.check(tables)
+    sites = [Validation(silo, validation_share, seed, k) for k, silo in enumerate(tables)]
     training = [site.training for site in sites]
     columns = training[0].columns
     candidates = []
