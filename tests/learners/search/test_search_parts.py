@@ -16,7 +16,7 @@ from feddag.learners.search.directions import weigh
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
-from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
+from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms, from_triangle, triangle
 from feddag.silos import Silo
 
 
@@ -89,6 +89,14 @@ def test_common_scores_are_those_of_all_rows_together(equal_noise):
         coarse = np.concatenate([scores.neighbourhood[family] for family in families])
         results.append([*coarse, *(scores.joint[family] for family in families)])
     np.testing.assert_allclose(*results, atol=1e-9)
+
+
+def test_of_a_symmetric_matrix_each_entry_leaves_a_site_once():
+    matrix = np.random.default_rng(1).normal(size=(7, 7))
+    matrix += matrix.T
+    assert triangle(matrix).shape == (28,)
+    np.testing.assert_array_equal(from_triangle(triangle(matrix)), matrix)
+    assert from_triangle(triangle(np.empty((0, 0)))).shape == (0, 0)
 
 
 @pytest.mark.parametrize("make", [own_scores, common_scores])
@@ -250,3 +258,12 @@ def assert_obeys(dag, knowledge):
     for child, parents in families_of(dag):
         assert not parents & ~knowledge.allowed[child]
         assert not knowledge.required[child] & ~parents
+
+
+def test_the_directions_of_all_edges_are_asked_for_side_by_side():
+    silos = simulate(8, edges_per_node=4, heterogeneous=True, sites=2, rows=100, seed=1).silos
+    scores, asked = own_scores(silos)
+    search = OrderSearch(scores, nothing_known(8))
+    dag = np.triu(np.ones((8, 8), np.int8), 1)
+    weigh(dag, scores, search, nothing_known(8), 0.95)
+    assert len(asked.tasks) < dag.sum()  # asked one edge after the other, they would take more rounds than edges

@@ -8,7 +8,7 @@ left open, unless it follows from those that are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -101,15 +101,21 @@ def _alternatives(
     """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
     now, equivalents = families_of(dag), to_cpdag(dag)
     order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
+    may_turn = [bool(knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1) for i, j in edges]
+    turned = [_turned(dag, i, j) for i, j in edges]
+    anew = {
+        (i, j): _unsettled(dag, order, i, j)
+        for (i, j), may, graph in zip(edges, may_turn, turned, strict=True)
+        if may and not is_dag(graph)
+    }
+    search.pick(question for questions in anew.values() for question in questions)
     found: list[list[list[Family]]] = []
-    for i, j in edges:
+    for (i, j), may, graph in zip(edges, may_turn, turned, strict=True):
         graphs = []
-        if knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1:
-            if equivalents[j, i]:
-                graphs.append(_equivalent(equivalents, dag, j, i))
-            reverse = dag.copy()
-            reverse[i, j], reverse[j, i] = 0, 1
-            graphs.append(reverse if is_dag(reverse) else _reordered(dag, order, i, j, search))
+        if may and equivalents[j, i]:
+            graphs.append(_equivalent(equivalents, dag, j, i))
+        if may:
+            graphs.append(_settled(dag, search.pick(anew[i, j])) if (i, j) in anew else graph)
         differing = [[family for family in families_of(graph) if family != now[family[0]]] for graph in graphs]
         found.append([families for families in differing if all(_may_be(family, knowledge) for family in families)])
     return found
@@ -133,16 +139,29 @@ def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
         graph[j, i] = 0
 
 
-def _reordered(dag: Graph, order: list[int], cause: int, effect: int, search: OrderSearch) -> Graph:
-    """The graph with the effect just before the cause: who loses a parent by that picks its parents anew."""
+def _turned(dag: Graph, cause: int, effect: int) -> Graph:
+    graph = dag.copy()
+    graph[cause, effect], graph[effect, cause] = 0, 1
+    return graph
+
+
+def _unsettled(dag: Graph, order: list[int], cause: int, effect: int) -> list[Family]:
+    """The nodes that lose a parent by the effect's standing just before the cause, each with what is before it."""
     rest = [node for node in order if node != effect]
     place = rest.index(cause)
-    moved = [*rest[:place], effect, *rest[place:]]
-    graph, before = dag.copy(), 0
-    for node in moved:
+    questions, before = [], 0
+    for node in [*rest[:place], effect, *rest[place:]]:
         parents = bits(np.flatnonzero(dag[:, node]).tolist())
         if node == cause or parents & ~before:
-            graph[:, node] = 0
-            graph[members(search.pick(node, before).chosen), node] = 1
+            questions.append((node, before))
         before |= 1 << node
+    return questions
+
+
+def _settled(dag: Graph, families: Iterable[Family]) -> Graph:
+    """The graph with these families."""
+    graph = dag.copy()
+    for node, parents in families:
+        graph[:, node] = 0
+        graph[members(parents), node] = 1
     return graph

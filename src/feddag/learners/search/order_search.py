@@ -19,6 +19,9 @@ from feddag.learners.knowledge import Knowledge
 from feddag.learners.node_sets import members
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
+AHEAD = 4
+"""After a move, what so many variables in turn will ask is asked at once; twice as many each time that none moves."""
+
 
 class Parents(NamedTuple):
     """What a variable picked."""
@@ -67,12 +70,17 @@ class OrderSearch:
     def improved(self, order: list[int]) -> list[int]:
         """The order after the best move of each variable in turn, until none helps."""
         while True:
-            self._pick(question for node in order for question in self._questions(order, node))
-            moved = False
-            for node in list(order):
+            turns, moved = list(order), False
+            ahead, asked = len(turns), 0
+            for turn, node in enumerate(turns):
+                if turn == asked:
+                    asked += ahead
+                    ahead *= 2
+                    self._pick(each for other in turns[turn:asked] for each in self._questions(order, other))
                 better = self._best_place(order, node)
-                moved |= better != order
-                order = better
+                if better != order:
+                    order, moved = better, True
+                    ahead, asked = AHEAD, turn + 1  # what else was asked ahead was for another order
             if not moved:
                 return order
 
@@ -84,15 +92,15 @@ class OrderSearch:
         for node in order:
             questions.append((node, before))
             before |= 1 << node
-        self._pick(questions)
-        for node, predecessors in questions:
-            adjacency[members(self._picked[node, predecessors].chosen), node] = 1
+        for node, parents in self.pick(questions):
+            adjacency[members(parents), node] = 1
         return adjacency
 
-    def pick(self, node: int, predecessors: int) -> Parents:
-        """The parents that a variable picks among its predecessors."""
-        self._pick([(node, predecessors)])
-        return self._picked[node, predecessors]
+    def pick(self, questions: Iterable[Family]) -> list[Family]:
+        """The parents that variables pick, each among the predecessors named with it."""
+        questions = list(questions)
+        self._pick(questions)
+        return [(node, self._picked[node, predecessors].chosen) for node, predecessors in questions]
 
     def _questions(self, order: list[int], node: int) -> Iterable[Family]:
         """What moving a node asks: all others' parents with it and without it before them, and its own everywhere."""

@@ -16,7 +16,7 @@ from feddag.federation.protocol import Arrays
 from feddag.learners.node_sets import bits
 from feddag.learners.search import sites
 from feddag.learners.search.evidence import CoarseEvidence, Fit, best_fit, centred_gram, layers
-from feddag.learners.search.sites import coefficients
+from feddag.learners.search.sites import coefficients, from_triangle
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -228,7 +228,7 @@ class CommonScores(Scores):
         if self._gram is None:
             pairs = np.array(self.nodes <= _MOST_NODES_WITH_PAIRS)
             answer = self._ask(sites.GRAM, frame | {"pairs": pairs})
-            self._gram = centred_gram(answer["mean"], answer["second"], self.rows)
+            self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
         evidence = CoarseEvidence(self._gram, self.rows, self._precisions, self.nodes)
         asked = self._as_arrays(families)
         parts = np.array_split(np.arange(len(families)), min(self._workers, len(families)))
@@ -264,7 +264,7 @@ class CommonScores(Scores):
         return [
             _Moments(
                 answer[f"mean/{k}"],
-                centred_gram(answer[f"mean/{k}"], answer[f"second/{k}"], self.rows),
+                centred_gram(answer[f"mean/{k}"], from_triangle(answer[f"second/{k}"]), self.rows),
                 self.rows * answer[f"cross/{k}"],  # the variables' own means are 0
             )
             for k in range(len(sets))

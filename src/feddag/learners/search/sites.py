@@ -5,6 +5,7 @@ This is all that ever touches a site's data, whichever engine carries the tasks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -152,7 +153,7 @@ class CommonMechanisms(FamilySite):
 
     def _gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
         mean, second = means_of_products(self._common(arrays).coarse(pairs=bool(arrays["pairs"])))
-        return {"mean": mean, "second": second}
+        return {"mean": mean, "second": triangle(second)}
 
     def _family_grams(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """For each set of parents, the means of its features' products with each other and with all variables."""
@@ -160,8 +161,9 @@ class CommonMechanisms(FamilySite):
         answer = {}
         for family, members in enumerate(arrays["parents"].astype(bool)):
             features = common.joint(tuple(np.flatnonzero(members).tolist()), total)
-            answer[f"mean/{family}"] = features.mean(axis=0)
-            answer[f"second/{family}"] = features.T @ features / len(features)
+            mean, second = means_of_products(features)
+            answer[f"mean/{family}"] = mean
+            answer[f"second/{family}"] = triangle(second)
             answer[f"cross/{family}"] = features.T @ common.values / len(features)
         return answer
 
@@ -189,6 +191,24 @@ def means_of_products(
     features: Float[np.ndarray, "row feature"],
 ) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
     return features.mean(axis=0), features.T @ features / len(features)
+
+
+def triangle(symmetric: Float[np.ndarray, "feature feature"]) -> Float[np.ndarray, " pair"]:
+    """All that a symmetric matrix tells."""
+    return symmetric[_lower(len(symmetric))]
+
+
+def from_triangle(entries: Float[np.ndarray, " pair"]) -> Float[np.ndarray, "feature feature"]:
+    size = (math.isqrt(8 * len(entries) + 1) - 1) // 2
+    matrix = np.empty((size, size))
+    matrix[_lower(size)] = entries
+    matrix.T[_lower(size)] = entries
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def _lower(size: int) -> Bool[np.ndarray, "feature feature"]:
+    return np.tri(size, dtype=bool)
 
 
 def coefficients(
