@@ -101,21 +101,19 @@ def _alternatives(
     """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
     now, equivalents = families_of(dag), to_cpdag(dag)
     order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
-    may_turn = [bool(knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1) for i, j in edges]
-    turned = [_turned(dag, i, j) for i, j in edges]
-    anew = {
-        (i, j): _unsettled(dag, order, i, j)
-        for (i, j), may, graph in zip(edges, may_turn, turned, strict=True)
-        if may and not is_dag(graph)
+    turned = {
+        (i, j): _turned(dag, i, j)
+        for i, j in edges
+        if knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1
     }
+    anew = {edge: _unsettled(dag, order, *edge) for edge, graph in turned.items() if not is_dag(graph)}
     search.pick(question for questions in anew.values() for question in questions)
+    turned |= {edge: _settled(dag, search.pick(questions)) for edge, questions in anew.items()}
     found: list[list[list[Family]]] = []
-    for (i, j), may, graph in zip(edges, may_turn, turned, strict=True):
-        graphs = []
-        if may and equivalents[j, i]:
+    for i, j in edges:
+        graphs = [turned[i, j]] if (i, j) in turned else []
+        if graphs and equivalents[j, i]:
             graphs.append(_equivalent(equivalents, dag, j, i))
-        if may:
-            graphs.append(_settled(dag, search.pick(anew[i, j])) if (i, j) in anew else graph)
         differing = [[family for family in families_of(graph) if family != now[family[0]]] for graph in graphs]
         found.append([families for families in differing if all(_may_be(family, knowledge) for family in families)])
     return found
