@@ -64,8 +64,7 @@ class CAM(OneTable):
 
     def _learn_table(self, table: Silo) -> CausalGraph:
         nodes = len(table.columns)
-        functions = max(_DEGREE + 1, min(self.basis_functions, table.rows // (_ROWS_PER_FUNCTION * nodes)))
-        products = Products.of(table.values, functions)
+        products = self.products(table)
         edges = greedy_dag(products, possible_parents(products, self.neighbours))
         scores = np.zeros((nodes, nodes))
         for j in range(nodes):
@@ -77,6 +76,11 @@ class CAM(OneTable):
             for i in parents:
                 scores[i, j] = np.log(products.variance(j, parents[parents != i]) / variance)
         return CausalGraph(edges, table.columns, np.maximum(scores, 0))
+
+    def products(self, table: Silo) -> Products:
+        """Of bases as large as the rows allow."""
+        most = table.rows // (_ROWS_PER_FUNCTION * len(table.columns))
+        return Products.of(table.values, max(_DEGREE + 1, min(self.basis_functions, most)))
 
 
 @dataclass(frozen=True)
