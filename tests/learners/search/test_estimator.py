@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,6 +112,23 @@ def test_the_log_evidence_of_any_graph_can_be_asked_for(noise):
         learner.log_evidence(SIMULATION, feddag.CausalGraph(np.array([[0, 1], [0, 0]])))
 
 
+@pytest.mark.parametrize("sharing", ["graph", "all"])
+def test_with_equal_noise_too_the_truth_has_the_greatest_log_evidence(sharing):
+    simulation = simulate(5, mechanism="linear", sites=3, rows=300, seed=1)
+    learner, truth = EvidenceSearch(sharing, "equal", restarts=0), simulation.truth
+    best = learner.log_evidence(simulation, truth)
+    order = np.array(list(nx.topological_sort(nx.DiGraph(truth.adjacency))))
+    full = np.zeros((5, 5), np.int8)
+    full[order[:, None], order] = np.triu(np.ones((5, 5)), 1)
+    others = [np.zeros((5, 5), np.int8), full]
+    for i, j in np.argwhere(truth.adjacency):
+        without = truth.adjacency.copy()
+        without[i, j] = 0
+        others.append(without)
+    for adjacency in others:
+        assert learner.log_evidence(simulation, feddag.CausalGraph(adjacency, truth.names)) < best
+
+
 def test_a_time_budget_ends_the_restarts():
     learner = EvidenceSearch(restarts=10_000, time_budget=0.5).fit(SIMULATION)
     assert learner.seconds_ < 60
@@ -161,4 +179,4 @@ def test_a_run_folder_holds_it_all(tmp_path, learned):
     loaded = feddag.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.dag_.adjacency, learned.dag_.adjacency)
     pd.testing.assert_frame_equal(loaded.edge_evidence_, learned.edge_evidence_, check_exact=False)
-    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 8)
+    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 9)

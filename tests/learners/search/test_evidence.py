@@ -36,7 +36,7 @@ def written_out(child, features, precision=None):
     for ridge in RIDGES:
         covariance = np.eye(ROWS) + features @ features.T / ridge
         quadratic = child @ np.linalg.solve(covariance, child) / ROWS
-        first = 0.5 * np.log(quadratic) if precision is None else 0.5 * precision * quadratic
+        first = 0.5 * (np.log(quadratic) if precision is None else precision * quadratic - np.log(precision))
         scores.append(first + np.linalg.slogdet(covariance)[1] / (2 * ROWS))
     return np.array(scores)
 

@@ -9,10 +9,12 @@ import pytest
 
 from feddag import FeddagError, simulate
 from feddag.federation import InProcess, Task
+from feddag.federation.forms import check
 from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.node_sets import bits, members
 from feddag.learners.search.directions import weigh
+from feddag.learners.search.forms import search_forms
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
@@ -131,6 +133,41 @@ def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     assert rows not in shapes
 
 
+@pytest.mark.parametrize("rows", [200, 340, 600])
+def test_sums_are_over_six_rows_or_more_for_each_function(rows):
+    """The null space of the products of many functions over few rows tells whose rows they are."""
+    silos = simulate(10, mechanism="gp", sites=3, rows=rows, seed=1).silos
+    scores, asked = common_scores(silos)
+    scores.ask_neighbourhoods([(0, 0b10)])
+    scores.ask_joint([(0, 0), (0, 0b10), (0, bits(list(range(1, 10))))])
+    grams = [array for *_, answer in asked.tasks for name, array in answer.items() if name.startswith("second")]
+    assert len(grams) == 4
+    sizes = [len(from_triangle(gram)) for gram in grams]
+    assert 6 * max(sizes) <= 3 * rows + 6  # a constant function more
+    (pairs,) = [bool(arrays["pairs"]) for name, arrays, _ in asked.tasks if name == "search.gram"]
+    assert pairs == (rows == 600)
+
+
+def test_too_few_rows_for_sums_are_refused_before_anything_is_summed():
+    silos = simulate(10, mechanism="gp", sites=3, rows=150, seed=1).silos
+    scores, asked = common_scores(silos)
+    with pytest.raises(FeddagError, match=r"fewer than 480 rows .* There are 450 at 3 sites. Choose sharing='graph'"):
+        scores.ask_neighbourhoods([(0, 0b10)])
+    assert [name for name, *_ in asked.tasks] == ["search.rows"]
+
+
+def test_a_site_refuses_sums_of_too_many_functions():
+    forms = search_forms(10, common_mechanisms=True)
+    frame = {"origin": np.zeros(10), "scale": np.ones(10)}
+    for pairs, rows, fits in ((False, 480, True), (False, 479, False), (True, 1560, True), (True, 1559, False)):
+        task = Task("search.gram", 0, {}, {**frame, "rows": np.array(rows), "pairs": np.array(pairs)}, (0, 1))
+        if fits:
+            check("a", task, forms, 2)
+        else:
+            with pytest.raises(FeddagError, match="Site 'a' refuses search.gram: .* 6 rows or more for each function"):
+                check("a", task, forms, 2)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_search_finds_the_best_of_all_orders(seed):
     silos = simulate(4, heterogeneous=True, sites=2, rows=100, seed=seed).silos
@@ -174,6 +211,65 @@ def test_edge_scores_tell_what_each_edge_is_worth():
         change = joint_score(scores, other) - joint_score(scores, dag)
         sign = 1 if dag[i, j] else -1
         assert worth[i, j] == pytest.approx(sign * 300 * change, abs=1e-6)
+
+
+def test_a_required_edge_has_its_worth_too():
+    scores, _ = own_scores(SILOS)
+    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    free = edge_scores(scores, nothing_known(5), dag)
+    known = Knowledge.of(NAMES, [(NAMES[i], NAMES[j]) for i, j in np.argwhere(dag)], (), ())
+    np.testing.assert_array_equal(edge_scores(scores, known, dag)[dag > 0], free[dag > 0])
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_a_direction_that_other_parents_can_make_up_for_is_open(make):
+    """A copy of a cause may take its place, and then be the cause's cause: nothing tells."""
+    rng = np.random.default_rng(0)
+    silos = []
+    for k in range(3):
+        a, b = rng.standard_normal((2, 300))
+        c = np.tanh(2 * a) + b**2 / 2 + 0.3 * rng.standard_normal(300)
+        silos.append(Silo(f"s{k}", ("a", "copy", "b", "c"), np.stack([a, a, b, c], axis=1)))
+    scores, _ = make(silos)
+    search = OrderSearch(scores, nothing_known(4))
+    dag = np.zeros((4, 4), np.int8)
+    dag[0, 1] = dag[0, 3] = dag[2, 3] = 1
+    by_edge = {(each.cause, each.effect): each for each in weigh(dag, scores, search, nothing_known(4), 0.95).evidence}
+    assert not by_edge[0, 1].directed
+    assert by_edge[2, 3].directed
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+@pytest.mark.parametrize(("equal_noise", "curved"), [(True, False), (False, True)])
+def test_standard_errors_are_those_of_repeated_draws(make, equal_noise, curved):
+    rng = np.random.default_rng(0)
+    dag = np.array([[0, 1], [0, 0]], np.int8)
+    found = []
+    for _ in range(30):
+        silos = []
+        for k in range(2):
+            a, noise = rng.standard_normal((2, 300))
+            silos.append(Silo(f"s{k}", ("a", "b"), np.stack([a, (np.tanh(2 * a) if curved else a) + noise], axis=1)))
+        scores, _ = make(silos, equal_noise=equal_noise)
+        if equal_noise:
+            scores.refer_to(dag)
+        (edge,) = weigh(dag, scores, OrderSearch(scores, nothing_known(2)), nothing_known(2), 0.95).evidence
+        found.append((edge.absent, edge.absent_error, edge.reversed, edge.reversed_error))
+    absent, absent_error, turned, turned_error = np.array(found).T
+    assert 0.5 < absent_error.mean() / absent.std() < 2
+    assert 0.5 < turned_error.mean() / turned.std() < 2
+
+
+def test_chance_is_not_called_a_sure_edge():
+    rng = np.random.default_rng(0)
+    silos = [Silo(f"s{k}", NAMES, rng.standard_normal((60, 5))) for k in range(2)]
+    scores, _ = own_scores(silos)
+    search = OrderSearch(scores, nothing_known(5))
+    dag = np.triu(np.ones((5, 5), np.int8), 1)
+    assert not any(each.present for each in weigh(dag, scores, search, nothing_known(5), 0.95).evidence)
+    known = Knowledge.of(NAMES, [("a", "b")], (), ())
+    sure = [each for each in weigh(dag, scores, search, known, 0.95).evidence if each.present]
+    assert [(each.cause, each.effect) for each in sure] == [(0, 1)]
 
 
 def test_linear_gaussian_data_give_the_equivalence_class():

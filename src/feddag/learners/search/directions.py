@@ -1,15 +1,16 @@
 """How sure each edge is, and which directions the data can tell at all.
 
 An edge is compared with its absence, and with the best graph at hand in which it points the other way: one of the same
-equivalence class, where there is one; the same graph with this edge reversed, where that makes no cycle; otherwise
-one in which effect and cause have changed places in the order. A direction that is not surely better than the other is
-left open, unless it follows from those that are.
+equivalence class, where there is one; the same graph with this edge reversed, where that makes no cycle; and one in
+which the effect stands before the cause in the order, and those whom that concerns pick their parents anew. A direction
+that is not surely better than the other is left open, unless it follows from those that are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -37,6 +38,8 @@ class EdgeEvidence(NamedTuple):
     reversed: float
     """Infinite where prior knowledge rules it out."""
     reversed_error: float
+    present: bool
+    """Whether it is sure that there is an edge."""
     directed: bool
     """Whether the direction is sure."""
 
@@ -54,7 +57,7 @@ class Directions:
 
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
-    """`confidence` is asked of the evidence (as odds of the two directions) and of its standard error."""
+    """`confidence` is asked of the evidence (as odds) and of its standard error."""
     edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
     if not edges:
         return Directions(dag.copy(), [])
@@ -69,13 +72,18 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     reverse = [min(found, key=worsening, default=[]) for found in alternatives]
     compared = _compared(scores, now, [*absent, *reverse])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
+
+    def sure(worse: float, error: float) -> bool:
+        return worse > max(least, certain * error)
+
     graph, evidence = dag.copy(), []
     for k, (i, j) in enumerate(edges):
-        known = not alternatives[k]
-        worse, error = (np.inf, 0.0) if known else (each[len(edges) + k] for each in compared)
-        if worse <= max(least, certain * error):
+        without = compared[0][k], compared[1][k]
+        other_way = (compared[0][len(edges) + k], compared[1][len(edges) + k]) if alternatives[k] else (np.inf, 0.0)
+        if not sure(*other_way):
             graph[j, i] = 1
-        evidence.append(EdgeEvidence(i, j, compared[0][k], compared[1][k], worse, error, directed=True))
+        required = bool(knowledge.required[j] >> i & 1)
+        evidence.append(EdgeEvidence(i, j, *without, *other_way, present=required or sure(*without), directed=True))
     # the rules take open edges for no part of a collider: where the best graph says otherwise, the edge stays open
     graph = apply_meek_rules(graph) | dag
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
@@ -101,19 +109,22 @@ def _alternatives(
     """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
     now, equivalents = families_of(dag), to_cpdag(dag)
     order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
-    turned = {
-        (i, j): _turned(dag, i, j)
+    anew = {
+        (i, j): _unsettled(dag, order, i, j)
         for i, j in edges
         if knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1
     }
-    anew = {edge: _unsettled(dag, order, *edge) for edge, graph in turned.items() if not is_dag(graph)}
-    search.pick(question for questions in anew.values() for question in questions)
-    turned |= {edge: _settled(dag, search.pick(questions)) for edge, questions in anew.items()}
+    questions = list(chain.from_iterable(anew.values()))
+    picked = dict(zip(questions, search.pick(questions), strict=True))
     found: list[list[list[Family]]] = []
     for i, j in edges:
-        graphs = [turned[i, j]] if (i, j) in turned else []
-        if graphs and equivalents[j, i]:
-            graphs.append(_equivalent(equivalents, dag, j, i))
+        graphs = []
+        if (i, j) in anew:
+            graphs.append(_settled(dag, [picked[question] for question in anew[i, j]]))
+            if is_dag(turned := _turned(dag, i, j)):
+                graphs.append(turned)
+            if equivalents[j, i]:
+                graphs.append(_equivalent(equivalents, dag, j, i))
         differing = [[family for family in families_of(graph) if family != now[family[0]]] for graph in graphs]
         found.append([families for families in differing if all(_may_be(family, knowledge) for family in families)])
     return found

@@ -5,7 +5,7 @@ of a flexible regression (`evidence`). A search over orders of the variables wit
 et al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS
 2023) is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
 
-Assumes: one DAG behind all sites, no hidden common causes, additive noise that is independent of the causes.
+Assumes: one DAG behind all sites, no hidden common causes, additive noise that is normal and independent of the causes.
 Directions are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the
 same variance; otherwise those that conditional independences tell. Discrete variables are judged by logistic
 regressions (`discrete`, `mixed`), with `sharing="graph"` and `noise="free"` only.
@@ -61,7 +61,8 @@ class EvidenceSearch(FederatedLearner):
         tiers: Lists of names; nothing in a later one causes anything in an earlier one.
         exogenous: Names of variables that nothing in the graph causes.
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
-            evidence and by its standard error; the edge is undirected otherwise.
+            evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
+            which edges are surely there.
         seed: Of the restarts.
         workers: Threads that the work is spread over. Where it is None, the machine's cores with `sharing="all"`, and
             one otherwise.
@@ -73,7 +74,8 @@ class EvidenceSearch(FederatedLearner):
             the graph without it; of all others, against adding it (negative). 0 where knowledge, or a cycle, rules
             it out.
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
-            the other direction (`reversed`), with standard errors, and whether its direction is sure.
+            the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
+            (`present`) and that it points this way (`directed`).
         edge_frequencies_: The share of the searches in whose result each edge appeared.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
@@ -85,7 +87,7 @@ class EvidenceSearch(FederatedLearner):
         >>> learned.graph_.edges == simulation.truth.edges
         True
         >>> learned.edge_evidence_.columns.tolist()
-        ['cause', 'effect', 'absent', 'absent_error', 'reversed', 'reversed_error', 'directed']
+        ['cause', 'effect', 'absent', 'absent_error', 'reversed', 'reversed_error', 'present', 'directed']
     """
 
     kinds: ClassVar = frozenset(KINDS)

@@ -11,7 +11,7 @@ where y is the child and Φ holds functions of the parents, all standardised and
 up to a constant, with σ² at its best value, and the evidence averaged over a few λ: lower is better. The second
 term charges for what the functions could have fitted besides, so that a superfluous parent makes the score worse
 without any penalty; and since y is standardised, units do not matter. Where all variables have noise of one variance σ²
-(`precision` = their own variance over σ²), the first term is `precision · Q / 2n` instead.
+(`precision` = their own variance over σ²), the first term is `½ (precision · Q/n − log precision)` instead.
 
 The functions are the leading eigenfunctions of the squared-exponential kernel under a normal distribution (Hermite
 functions), each times the root of its eigenvalue. *Coarse* evidence has those of each parent, or of each parent and
@@ -40,6 +40,9 @@ PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
 HIGHEST_DEGREE = 12
 JOINT_FUNCTIONS = 300
 ROWS_PER_JOINT_FUNCTION = 4
+"""A regression has fewer joint functions where there are not so many rows for each."""
+ROWS_PER_SUMMED_FUNCTION = 6
+"""Of all sites together: the sums of functions' products over fewer rows would tell about single ones."""
 
 _potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
 
@@ -145,6 +148,20 @@ def layers(parents: int, rows: int) -> list[int]:
     return ends
 
 
+def summed_functions(nodes: int, *, pairs: bool) -> int:
+    """How many `Features.coarse` has."""
+    return nodes * FUNCTIONS + (len(PAIR_DEGREES) * nodes * (nodes - 1) // 2 if pairs else 0)
+
+
+def may_be_summed(functions: int, rows: float) -> bool:
+    return functions * ROWS_PER_SUMMED_FUNCTION <= rows
+
+
+def rows_that_count(parents: int, rows: int) -> int:
+    """For `Features.joint`, where sites sum products: so many that it has no more functions than may be summed."""
+    return ROWS_PER_JOINT_FUNCTION * (rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
+
+
 def centred_gram(
     mean: Float[np.ndarray, " feature"], second: Float[np.ndarray, "feature other"], rows: float
 ) -> Float[np.ndarray, "feature other"]:
@@ -157,7 +174,7 @@ def per_row(
 ) -> Float[np.ndarray, "..."]:
     """The first term of the score, from Q/n."""
     residual = np.maximum(residual, _FLOOR)
-    return 0.5 * np.log(residual) if precision is None else 0.5 * precision * residual
+    return 0.5 * np.log(residual) if precision is None else 0.5 * (precision * residual - np.log(precision))
 
 
 def averaged(scores: Float[np.ndarray, "option *family"], rows: float) -> Float[np.ndarray, "*family"]:

@@ -17,7 +17,13 @@ from feddag.federation.forms import (
 from feddag.federation.protocol import Arrays
 from feddag.graphs import is_dag
 from feddag.learners.search import sites
-from feddag.learners.search.evidence import FUNCTIONS, JOINT_FUNCTIONS
+from feddag.learners.search.evidence import (
+    FUNCTIONS,
+    JOINT_FUNCTIONS,
+    ROWS_PER_SUMMED_FUNCTION,
+    may_be_summed,
+    summed_functions,
+)
 from feddag.learners.search.scores import SETS_PER_ROUND
 
 _MOST_FAMILIES = 1_000_000
@@ -31,6 +37,15 @@ def _no_own_parent(arrays: Arrays) -> bool:
 def _no_family_twice(arrays: Arrays) -> bool:
     families = np.column_stack([arrays["children"], arrays["parents"]])
     return len(np.unique(families, axis=0)) == len(families)
+
+
+def _is_reference(graph: np.ndarray) -> bool:
+    return not len(graph) or (graph.shape[0] == graph.shape[1] and is_dag(graph.astype(np.int8)))
+
+
+def _enough_rows(arrays: Arrays) -> bool:
+    functions = summed_functions(len(arrays["origin"]), pairs=bool(arrays["pairs"]))
+    return may_be_summed(functions, float(arrays["rows"]))
 
 
 def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
@@ -51,8 +66,9 @@ def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
     terms = {"terms": Between(-1, 1, "int8", ("comparison", "family"))}
     rows = {sites.ROWS: Form()}
     if not common_mechanisms:
-        arrays = families | {"reference": Between(0, 1, "uint8", (nodes, nodes))}
-        rules |= {"a reference graph without cycles": lambda arrays: is_dag(arrays["reference"].astype(np.int8))}
+        arrays = families | {"reference": Between(0, 1, "uint8", ("reference", nodes))}
+        lengths["reference"] = nodes
+        rules |= {"a reference graph without cycles, or none": lambda arrays: _is_reference(arrays["reference"])}
         return rows | {
             sites.NEIGHBOURHOODS: Form(arrays=arrays, lengths=lengths, rules=rules),
             sites.SCORES: Form(arrays=arrays, lengths=lengths, rules=rules),
@@ -75,7 +91,10 @@ def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
     return rows | {
         sites.MEANS: Form(),
         sites.VARIANCES: Form(arrays={"mean": mean}),
-        sites.GRAM: Form(arrays={**frame, "pairs": Between(0, 1, "bool")}),
+        sites.GRAM: Form(
+            arrays={**frame, "pairs": Between(0, 1, "bool")},
+            rules={f"{ROWS_PER_SUMMED_FUNCTION} rows or more for each function": _enough_rows},
+        ),
         sites.FAMILY_GRAMS: Form(
             arrays={**frame, "parents": families["parents"]}, lengths={"family": min(2**nodes, SETS_PER_ROUND)}
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +30,10 @@ def refined(
 ) -> Int8[np.ndarray, "node node"]:
     """Add, take away or reverse the edge that helps most, until none helps."""
     parents = [chosen for _, chosen in families_of(adjacency)]
+    free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
     changed = range(scores.nodes)
     while True:
-        scores.ask_joint(family for child in changed for family in _around(child, parents[child], knowledge))
+        scores.ask_joint(family for child in changed for family in _around(child, parents[child], free))
         best = max(_changes(scores, knowledge, parents), key=lambda change: change.gain, default=None)
         if best is None or best.gain <= LEAST_GAIN:
             break
@@ -52,9 +53,9 @@ def edge_scores(
     found = np.zeros(adjacency.shape)
     families = families_of(adjacency)
     ancestors = _ancestors([chosen for _, chosen in families])
-    scores.ask_joint(neighbour for family in families for neighbour in _around(*family, knowledge))
+    scores.ask_joint(neighbour for family in families for neighbour in _around(*family, knowledge.allowed))
     for child, chosen in families:
-        for _, parents in _around(child, chosen, knowledge):
+        for _, parents in _around(child, chosen, knowledge.allowed):
             other = (parents ^ chosen).bit_length() - 1
             if other >= 0 and not ancestors[other] >> child & 1:
                 without, having = sorted((parents, chosen), key=int.bit_count)
@@ -62,10 +63,10 @@ def edge_scores(
     return found
 
 
-def _around(child: int, parents: int, knowledge: Knowledge) -> Iterator[Family]:
-    """The family, and those that differ from it by one parent and may be."""
+def _around(child: int, parents: int, others: Sequence[int]) -> Iterator[Family]:
+    """The family, and those that differ from it by one parent, each among those named for its child."""
     yield child, parents
-    for other in members((knowledge.allowed[child] | parents) & ~knowledge.required[child]):
+    for other in members(others[child]):
         yield child, parents ^ 1 << other
 
 

@@ -11,11 +11,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int8, UInt8
 
+from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.node_sets import bits
 from feddag.learners.search import sites
-from feddag.learners.search.evidence import CoarseEvidence, Fit, best_fit, centred_gram, layers
+from feddag.learners.search.evidence import (
+    ROWS_PER_SUMMED_FUNCTION,
+    CoarseEvidence,
+    Fit,
+    best_fit,
+    centred_gram,
+    layers,
+    may_be_summed,
+    rows_that_count,
+    summed_functions,
+)
 from feddag.learners.search.sites import coefficients, from_triangle
 
 Family = tuple[int, int]
@@ -63,7 +74,8 @@ class Scores(ABC):
         self.nodes = nodes
         self._known: list[_Known] = [_Known({}, {})]
         self._current = 0
-        self._reference: UInt8[np.ndarray, "node node"] = np.zeros((nodes, nodes), np.uint8)
+        self._reference: UInt8[np.ndarray, "reference node"] = np.zeros((0, nodes), np.uint8)
+        """The graph that noise of equal variance is estimated with; no rows before there is one."""
         self._ask = ask
         self._sites = site_count
         self._rows: float | None = None
@@ -204,6 +216,17 @@ class CommonScores(Scores):
         self._gram: Float[np.ndarray, "feature feature"] | None = None
         self._precisions: Float[np.ndarray, " node"] | None = None
 
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        document, arrays = super().snapshot()
+        gram = {} if self._gram is None else {"gram": self._gram}
+        return document, arrays | prefixed("frame", self._frame or {}) | gram
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        super().restore(document, arrays)
+        if frame := under("frame", arrays):
+            self._set_frame(frame)
+        self._gram = arrays.get("gram")
+
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         super().refer_to(graph)
         variances = self._common_frame()["scale"] ** 2
@@ -216,18 +239,33 @@ class CommonScores(Scores):
     def _common_frame(self) -> dict[str, np.ndarray]:
         """What every site standardises with: the mean and the deviation of all rows."""
         if self._frame is None:
+            self._check_rows()
             mean = self._ask(sites.MEANS, {})["mean"]
             variance = self._ask(sites.VARIANCES, {"mean": mean})["variance"]
-            self._frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
-            if self._equal_noise:
-                self._precisions = variance / variance.min()
-        return self._frame
+            self._set_frame({"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)})
+        return self._frame or {}
+
+    def _set_frame(self, frame: dict[str, np.ndarray]) -> None:
+        self._frame = frame
+        if self._equal_noise:
+            variance = frame["scale"] ** 2
+            self._precisions = variance / variance.min()
+
+    def _check_rows(self) -> None:
+        functions = summed_functions(self.nodes, pairs=False)
+        if not may_be_summed(functions, self.rows):
+            raise FeddagError(
+                f"With sharing='all', sums over all sites of {functions} functions of {self.nodes} variables leave the "
+                f"sites, which over fewer than {functions * ROWS_PER_SUMMED_FUNCTION} rows tell about single ones. "
+                f"There are {self.rows:g} at {self._sites} sites. Choose sharing='graph', or fewer variables."
+            )
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         frame = self._common_frame()
         if self._gram is None:
-            pairs = np.array(self.nodes <= _MOST_NODES_WITH_PAIRS)
-            answer = self._ask(sites.GRAM, frame | {"pairs": pairs})
+            few = self.nodes <= _MOST_NODES_WITH_PAIRS
+            pairs = few and may_be_summed(summed_functions(self.nodes, pairs=True), self.rows)
+            answer = self._ask(sites.GRAM, frame | {"pairs": np.array(pairs)})
             self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
         evidence = CoarseEvidence(self._gram, self.rows, self._precisions, self.nodes)
         asked = self._as_arrays(families)
@@ -272,7 +310,7 @@ class CommonScores(Scores):
 
     def _fit(self, child: int, parents: int, moments: _Moments) -> Fit:
         precision = None if self._precisions is None else float(self._precisions[child])
-        ends = layers(parents.bit_count(), int(self.rows))
+        ends = layers(parents.bit_count(), rows_that_count(parents.bit_count(), int(self.rows)))
         return best_fit(moments.gram, moments.cross[:, child], self.rows, self.rows, ends, precision)
 
     def _comparisons(
@@ -286,6 +324,8 @@ class CommonScores(Scores):
             moments = fitted[family][1]
             means[k, : fit.size] = moments.mean[: fit.size]
             weights[k, : fit.size], variances[k] = _regression(moments, family[0], fit, self.rows)
+        if self._precisions is not None:
+            variances = 1 / self._precisions[[child for child, _ in families]]
         answer = self._ask(
             sites.COMPARISONS,
             self._common_frame()

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
-from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram
+from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram, rows_that_count
 from feddag.silos import Silo
 
 ROWS = "search.rows"
@@ -85,7 +85,8 @@ class OwnMechanisms(FamilySite):
         """The joint evidence of families, and of every row the negative log-likelihood."""
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, residuals = self._fits(arrays, precisions, residuals=True)
-        return scores, row_log_likelihoods(residuals, residuals.var(axis=0))
+        variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
+        return scores, row_log_likelihoods(residuals, variances)
 
     def _coarse_given(self, reference: bytes) -> CoarseEvidence:
         return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
@@ -93,14 +94,14 @@ class OwnMechanisms(FamilySite):
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Each variable's variance over that of its noise, where the latter is the same for all variables.
 
-        At first the smallest variance of any variable stands for it: that of one without parents. Later it is the
-        mean of what the graph found so far, the reference, leaves unexplained.
+        Without a reference graph the smallest variance of any variable stands for it: that of one without parents.
+        With one it is the mean of what this graph leaves unexplained.
         """
         if not self._equal_noise:
             return None
         nodes = len(self._variances)
         graph = np.frombuffer(reference, dtype=np.uint8).reshape(-1, nodes).astype(bool)
-        if not graph.any():
+        if not len(graph):
             return self._variances / self._variances.min()
         families = {"children": np.arange(nodes), "parents": graph.T}
         _, residuals = self._fits(families, self._variances / self._variances.min(), residuals=True)
@@ -160,7 +161,8 @@ class CommonMechanisms(FamilySite):
         common, total = self._common(arrays), int(arrays["rows"])
         answer = {}
         for family, members in enumerate(arrays["parents"].astype(bool)):
-            features = common.joint(tuple(np.flatnonzero(members).tolist()), total)
+            parents = tuple(np.flatnonzero(members).tolist())
+            features = common.joint(parents, rows_that_count(len(parents), total))
             mean, second = means_of_products(features)
             answer[f"mean/{family}"] = mean
             answer[f"second/{family}"] = triangle(second)
@@ -172,7 +174,7 @@ class CommonMechanisms(FamilySite):
         common, total = self._common(arrays), int(arrays["rows"])
         residuals = common.values[:, arrays["children"]].copy()
         for parents, members in by_parents(arrays["parents"]):
-            features = common.joint(parents, total)
+            features = common.joint(parents, rows_that_count(len(parents), total))
             for family in members:
                 size = int(arrays["sizes"][family])
                 centred = features[:, :size] - arrays["means"][family, :size]
