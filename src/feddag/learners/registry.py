@@ -89,7 +89,7 @@ METHODS = {
             name="search",
             estimator="feddag.learners.search.estimator:EvidenceSearch",
             summary="Search over orders of the variables for the graph of greatest evidence; units do not matter.",
-            assumptions="One DAG for all sites, no hidden common causes, additive noise, nonlinear mechanisms.",
+            assumptions="One DAG for all sites, no hidden common causes, additive normal noise, nonlinear mechanisms.",
             leaves_site="Per family of variables one score, with sharing='all' Gram matrices; summed over sites.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,

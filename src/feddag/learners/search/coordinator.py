@@ -5,7 +5,7 @@ It sees weighted means of the sites' answers and nothing else, and runs on any `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,10 +17,12 @@ from feddag.federation import Federation, Task
 from feddag.federation.protocol import Arrays
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import Directions, weigh
-from feddag.learners.search.order_search import OrderSearch
+from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, Scores
 
+_SIDE_BY_SIDE = 2
+"""So many further searches share their rounds."""
 _MOST_ESTIMATES = 3
 """How often noise of equal variance is estimated from the graph found with the last estimate."""
 
@@ -100,13 +102,20 @@ class Coordinator:
     def run(
         self, start: list[int] | None, restarts: int, time_budget: float | None, rng: np.random.Generator
     ) -> tuple[Found, list[Found]]:
-        """The best graph, and what each search has found."""
+        """The best graph, and what each search has found.
+
+        Every further search begins at the best order so far, shuffled. Some go side by side, as if none of them found a
+        better one; where one does, those after it begin anew.
+        """
         found = [self._first(start)]
-        for _ in range(restarts):
-            if time_budget is not None and self._clock() > time_budget:
-                break
+        moves = [random_moves(self.scores.nodes, rng) for _ in range(restarts)]
+        while len(found) <= restarts and (time_budget is None or self._clock() <= time_budget):
             best = min(found, key=lambda each: each.score)
-            found.append(self._search(self._orders.shuffled(best.order, rng)))
+            next_moves = moves[len(found) - 1 :][:_SIDE_BY_SIDE]
+            for each in self._searches([self._orders.shuffled(best.order, each) for each in next_moves]):
+                found.append(each)
+                if each.score < best.score:
+                    break
         return min(found, key=lambda each: each.score), found
 
     def weigh(self, dag: Int8[np.ndarray, "node node"], confidence: float) -> Directions:
@@ -117,27 +126,29 @@ class Coordinator:
 
     def _first(self, start: list[int] | None) -> Found:
         """The first search; where noise has equal variance, once more with each better estimate of it."""
-        found = self._search(self._orders.first_order() if start is None else self._orders.admissible(start))
+        order = self._orders.first_order() if start is None else self._orders.admissible(start)
+        (found,) = self._searches([order])
         for _ in range(_MOST_ESTIMATES if self._equal_noise else 0):
             last = found
             self._best = None  # scores under different estimates do not compare
             self.scores.refer_to(last.dag)
             self._orders = OrderSearch(self.scores, self._knowledge)
-            found = self._search(last.order)
+            (found,) = self._searches([last.order])
             if (found.dag == last.dag).all():
                 break
         return found
 
-    def _search(self, order: list[int]) -> Found:
+    def _searches(self, orders: list[list[int]]) -> Iterator[Found]:
+        """What is found from each of these orders."""
         self._stage = "order"
-        order = self._orders.improved(order)
-        dag = self._orders.graph(order)
-        self._stage = "refinement"
-        dag = refined(self.scores, self._knowledge, dag)
-        found = Found(dag, joint_score(self.scores, dag), order)
-        if self._best is None or found.score < self._best.score:
-            self._best = found
-        return found
+        for order in self._orders.improved(orders):
+            dag = self._orders.graph(order)
+            self._stage = "refinement"
+            dag = refined(self.scores, self._knowledge, dag)
+            found = Found(dag, joint_score(self.scores, dag), order)
+            if self._best is None or found.score < self._best.score:
+                self._best = found
+            yield found
 
     def _ask(self, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
         self._tell()

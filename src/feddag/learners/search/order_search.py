@@ -4,13 +4,16 @@ Given an order, each variable picks its parents among its predecessors: it takes
 then drops those that have become superfluous ("grow-shrink"). One variable after the other is moved to the place in
 the order that makes the whole graph's score best, until no move helps.
 
-All picking of parents that one step needs goes on side by side, so that a step costs a few rounds, not thousands.
+All picking of parents that one step needs goes on side by side, so that a step costs a few rounds, not thousands, and
+so do searches from several orders: what asks is a generator, which yields what it wants to know, and goes on once it is
+known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Mapping
+from itertools import chain
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Int8
@@ -21,6 +24,14 @@ from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 AHEAD = 4
 """After a move, what so many variables in turn will ask is asked at once; twice as many each time that none moves."""
+GUESSES = 48
+"""So many neighbourhoods in all, at most, are asked for in a round because they may be wanted in the next."""
+
+Wanted = list[list[Family]]
+"""Of each question the family whose neighbourhood it must know, and then those that it will probably ask for next."""
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+Asking: TypeAlias = Generator[Wanted, None, Found]
 
 
 class Parents(NamedTuple):
@@ -44,7 +55,7 @@ class OrderSearch:
         nodes = self._scores.nodes
         everything = (1 << nodes) - 1
         questions = [(node, everything & ~(1 << node)) for node in range(nodes)]
-        self._pick([*questions, *((node, 0) for node in range(nodes))])
+        self.pick([*questions, *((node, 0) for node in range(nodes))])
         gain = [self._picked[node, 0].score - self._picked[node, others].score for node, others in questions]
         return self.admissible(np.argsort(gain, kind="stable").tolist())
 
@@ -59,16 +70,20 @@ class OrderSearch:
             placed |= 1 << node
         return found
 
-    def shuffled(self, order: list[int], rng: np.random.Generator) -> list[int]:
-        """An order from which the search may reach what it could not before: a fourth of it is moved at random."""
+    def shuffled(self, order: list[int], moves: Iterable[tuple[int, int]]) -> list[int]:
+        """An order from which the search may reach what it could not before."""
         order = list(order)
-        for node in rng.permutation(len(order))[: max(2, len(order) // 4)].tolist():
+        for node, place in moves:
             order.remove(node)
-            order.insert(int(rng.integers(len(order) + 1)), node)
+            order.insert(place, node)
         return self.admissible(order)
 
-    def improved(self, order: list[int]) -> list[int]:
-        """The order after the best move of each variable in turn, until none helps."""
+    def improved(self, orders: Iterable[list[int]]) -> list[list[int]]:
+        """Each order after the best move of each variable in turn, until none helps."""
+        found = self._answered(_together({k: self._improving(order) for k, order in enumerate(orders)}))
+        return [found[k] for k in range(len(found))]
+
+    def _improving(self, order: list[int]) -> Asking[list[int]]:
         while True:
             turns, moved = list(order), False
             ahead, asked = len(turns), 0
@@ -76,8 +91,8 @@ class OrderSearch:
                 if turn == asked:
                     asked += ahead
                     ahead *= 2
-                    self._pick(each for other in turns[turn:asked] for each in self._questions(order, other))
-                better = self._best_place(order, node)
+                    yield from self._picking(q for other in turns[turn:asked] for q in self._questions(order, other))
+                better = yield from self._best_place(order, node)
                 if better != order:
                     order, moved = better, True
                     ahead, asked = AHEAD, turn + 1  # what else was asked ahead was for another order
@@ -99,7 +114,7 @@ class OrderSearch:
     def pick(self, questions: Iterable[Family]) -> list[Family]:
         """The parents that variables pick, each among the predecessors named with it."""
         questions = list(questions)
-        self._pick(questions)
+        self._answered(self._picking(questions))
         return [(node, self._picked[node, predecessors].chosen) for node, predecessors in questions]
 
     def _questions(self, order: list[int], node: int) -> Iterable[Family]:
@@ -113,9 +128,9 @@ class OrderSearch:
                 before |= 1 << other
         yield node, before
 
-    def _best_place(self, order: list[int], node: int) -> list[int]:
+    def _best_place(self, order: list[int], node: int) -> Asking[list[int]]:
         questions = list(self._questions(order, node))
-        self._pick(questions)
+        yield from self._picking(questions)
         score = np.array([self._picked[question].score for question in questions])
         own, without, following = score[0::3], score[1::3], score[2::3]
         totals = own.copy()
@@ -134,42 +149,46 @@ class OrderSearch:
             before[node] >> other & 1 for other in rest[place:]
         )
 
-    def _pick(self, questions: Iterable[Family]) -> None:
-        """Answer all questions (a node, and its predecessors as bits) side by side."""
-        under_way = {each: self._growing(each) for each in dict.fromkeys(questions) if each not in self._picked}
-        while under_way:
-            asked = {}
-            for question, growing in under_way.items():
-                try:
-                    asked[question] = next(growing)
-                except StopIteration as finished:
-                    self._picked[question] = finished.value
-            self._scores.ask_neighbourhoods(asked.values())
-            under_way = {question: under_way[question] for question in asked}
+    def _answered(self, asking: Asking[Found]) -> Found:
+        """What it finds, once all that it wants to know is asked for."""
+        while True:
+            try:
+                wanted = next(asking)
+            except StopIteration as finished:
+                return finished.value
+            guesses = GUESSES // len(wanted)
+            self._scores.ask_neighbourhoods(chain.from_iterable(each[: 1 + guesses] for each in wanted))
 
-    def _growing(self, question: Family) -> Generator[Family, None, Parents]:
+    def _picking(self, questions: Iterable[Family]) -> Asking[None]:
+        """Answer all questions (a node, and its predecessors as bits) side by side."""
+        new = (each for each in dict.fromkeys(questions) if each not in self._picked)
+        self._picked |= yield from _together({question: self._growing(question) for question in new})
+
+    def _growing(self, question: Family) -> Asking[Parents]:
         """Grow-shrink; asks for each neighbourhood that is not known yet."""
         node, predecessors = question
         known = self._scores.neighbourhood
         parents = self._knowledge.required[node] & predecessors
+        helpful: list[int] = []
         while True:
             family = node, parents
             if family not in known:
-                yield family
-            best = next((other for other in self._helpful(family) if predecessors >> other & 1), None)
-            if best is None:
+                yield [[family, *_changed_further(family, helpful[1:])]]
+            helpful = [other for other in self._helpful(family) if predecessors >> other & 1]
+            if not helpful:
                 break
-            parents |= 1 << best
+            parents |= 1 << helpful[0]
+        useless: list[int] = []
         while True:
             family = node, parents
             if family not in known:
-                yield family
+                yield [[family, *_changed_further(family, useless[1:])]]
             scores = known[family]
-            removable = members(parents & ~self._knowledge.required[node])
-            worst = min(removable, key=lambda other: scores[other], default=None)
-            if worst is None or scores[worst] >= scores[node] - LEAST_GAIN:
+            removable = sorted(members(parents & ~self._knowledge.required[node]), key=lambda other: scores[other])
+            useless = [other for other in removable if scores[other] < scores[node] - LEAST_GAIN]
+            if not useless:
                 return Parents(parents, float(scores[node]))
-            parents &= ~(1 << worst)
+            parents &= ~(1 << useless[0])
 
     def _helpful(self, family: Family) -> list[int]:
         """The variables whose addition to the parents helps, the best first."""
@@ -180,3 +199,33 @@ class OrderSearch:
             better = [other for other in np.argsort(scores).tolist() if scores[other] < scores[node] - LEAST_GAIN]
             self._additions[family] = [other for other in better if candidates >> other & 1]
         return self._additions[family]
+
+
+def random_moves(nodes: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """A fourth of the nodes, each with a place in the order of all."""
+    chosen = rng.permutation(nodes)[: max(2, nodes // 4)].tolist()
+    return [(node, int(rng.integers(nodes))) for node in chosen]
+
+
+def _together(asking: Mapping[Key, Asking[Found]]) -> Asking[dict[Key, Found]]:
+    """What each finds: all go on side by side, a round at a time."""
+    found: dict[Key, Found] = {}
+    while asking:
+        wanted = {}
+        for key, each in asking.items():
+            try:
+                wanted[key] = next(each)
+            except StopIteration as finished:
+                found[key] = finished.value
+        if wanted:
+            yield list(chain.from_iterable(wanted.values()))
+        asking = {key: asking[key] for key in wanted}
+    return found
+
+
+def _changed_further(family: Family, others: Iterable[int]) -> Iterable[Family]:
+    """One parent after the other put in or taken out."""
+    node, parents = family
+    for other in others:
+        parents ^= 1 << other
+        yield node, parents
