@@ -1,14 +1,18 @@
-"""Parameter constraints as data: what a parameter must be, in words and as a test."""
+"""Parameter constraints as data: what a parameter must be, in words and as a test; and values to try, as a grid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from feddag.errors import FeddagError
+
+Grid = Mapping[str, Sequence[Any]]
+"""Values to try, by parameter."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,14 @@ def check(parameters: Mapping[str, Any], constraints: Mapping[str, Constraint]) 
     for name, constraint in constraints.items():
         if not constraint.accepts(parameters[name]):
             raise refusal(name, constraint.wording, parameters[name])
+
+
+def combinations(grid: Grid) -> list[dict[str, Any]]:
+    """Every choice of one value for each parameter."""
+    for name, values in grid.items():
+        if not len(values):
+            raise FeddagError(f"The grid has no value for {name!r}. Give at least one.")
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def refusal(name: str, wording: str, value: Any) -> FeddagError:

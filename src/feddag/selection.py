@@ -15,9 +15,8 @@ than against false ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import joblib
@@ -31,6 +30,7 @@ from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.registry import Regime, find_method, make_learner
 from feddag.learners.status import Status
+from feddag.parameters import Grid
 from feddag.silos import Silo, read_silos
 from feddag.silos.checks import MINIMUM_ROWS
 from feddag.trust.own_regressions import OwnRegressions
@@ -40,7 +40,6 @@ PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "bet
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
 SCORE = "selection.score"
 
-Grid = Mapping[str, Sequence[Any]]
 Progress = Callable[[int, int, Status], None]
 """Called with the combination's position, their number, and where its fit stands."""
 
@@ -106,7 +105,7 @@ def select(
         raise FeddagError(
             f"There is no published grid for {method!r}. Say what to try, such as grid={{'l1': [0.01, 0.1]}}."
         )
-    combinations = _combinations(PUBLISHED_GRID if grid is None else grid)
+    combinations = must_be.combinations(PUBLISHED_GRID if grid is None else grid)
     if "seed" in find_method(method).parameters():
         fixed = {"seed": seed, **fixed}
     learners = [make_learner(method, regime, **{**fixed, **each}) for each in combinations]
@@ -134,13 +133,6 @@ def mean_score(federation: Federation, graph: CausalGraph, columns: Sequence[str
     everyone = tuple(range(len(federation.sites)))
     mean = federation.aggregate(Task(SCORE, round_, {}, {"adjacency": adjacency}, everyone, complete=True))
     return float(mean["score"])
-
-
-def _combinations(grid: Grid) -> list[dict[str, Any]]:
-    for name, values in grid.items():
-        if not len(values):
-            raise FeddagError(f"The grid has no value for {name!r}. Give at least one.")
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def _rank(candidate: Candidate) -> tuple[float, int]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import product
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -17,8 +15,7 @@ from feddag.experiments.running import Outcome, Standing, run
 from feddag.experiments.seeds import TUNING, check_tuning
 from feddag.experiments.store import Store, Tuned
 from feddag.learners.registry import find_method
-
-Grid = Mapping[str, Sequence[Any]]
+from feddag.parameters import Grid, combinations
 
 
 @dataclass(frozen=True)
@@ -27,11 +24,6 @@ class GridPoint:
 
     parameters: Mapping[str, Any]
     mean: float | None
-
-
-def combinations(grid: Grid) -> Iterator[dict[str, Any]]:
-    for values in product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
 
 
 def tune(
@@ -43,7 +35,6 @@ def tune(
     regime: str | None = None,
     seeds: Sequence[int] = TUNING,
     jobs: int | None = None,
-    folder: Path | None = None,
     progress: Callable[[Standing], None] = lambda standing: None,
 ) -> tuple[list[GridPoint], Tuned | None, Outcome]:
     """Run a row with every combination of the grid, and keep the best by the mean of the first metric.
@@ -64,7 +55,7 @@ def tune(
         for k, (_, each) in enumerate(candidates)
     }
     order = [cell for some in zip(*cells.values(), strict=True) for cell in some]  # one draw serves all combinations
-    outcome = run(order, store, jobs=jobs, chosen="grid", folder=folder, progress=progress)
+    outcome = run(order, store, jobs=jobs, chosen="grid", progress=progress)
     metric = experiment.metrics[0]
     points = []
     for k, (given, _) in enumerate(candidates):
