@@ -85,11 +85,30 @@ def test_claims_end_with_the_run_that_made_them(store):
     assert store.claim(CELL)
 
 
-def test_tuned_parameters_are_kept_by_row(store):
-    tuned = Tuned("linear", "NOTEARS, all", {"l1": 0.1}, (1, 2), "SHD", 1.5, "now")
-    store.keep_tuned(tuned)
-    assert store.tuned("linear") == {"NOTEARS, all": tuned}
-    assert store.tuned("gp") == {}
+TUNED = Tuned("linear", "NOTEARS, all", "raw", 10, {"l1": 0.1}, (1, 2), "SHD", 1.5, "now")
+
+
+def test_tuned_parameters_are_kept_by_row_data_and_nodes(store):
+    others = [replace(TUNED, data="standardised"), replace(TUNED, nodes=20), replace(TUNED, row="NOTEARS, separate")]
+    store.keep_tuned([replace(TUNED, mean=9.0), *others])
+    store.keep_tuned([TUNED])
+    assert sorted(map(repr, store.tuned("linear"))) == sorted(map(repr, [TUNED, *others]))
+    assert store.tuned("gp") == []
+
+
+def test_a_store_that_does_not_tell_what_was_tuned_on_is_read_and_gets_a_table_that_does(store, made):
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("DROP TABLE tuned")
+        connection.execute("CREATE TABLE tuned (experiment TEXT, row TEXT, parameters TEXT, seeds TEXT, finished TEXT)")
+        connection.execute("INSERT INTO tuned VALUES ('linear', 'NOTEARS, all', '{}', '[1]', 'now')")
+    store.keep(made(CELL, shd=1.0))
+    before = store.path.read_bytes()
+    older = Store(store.path)
+    assert older.tuned("linear") == []
+    assert store.path.read_bytes() == before
+    older.keep_tuned([TUNED])
+    assert Store(store.path).tuned("linear") == [TUNED]
+    assert len(older.results()) == 1
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path):

@@ -94,9 +94,9 @@ def run(
         fixed = assignments(given)
         parts = [replace(part, rows=tuple(with_parameters(part.rows, fixed))) for part in parts]
     if tuned:
-        from feddag.experiments.tuning import tuned_rows  # noqa: PLC0415
+        from feddag.experiments.tuning import tuned_parts  # noqa: PLC0415
 
-        parts = [replace(part, rows=tuple(tuned_rows(part, kept))) for part in parts]
+        parts = [tuned for part in parts for tuned in tuned_parts(part, kept)]
     cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
     outcome = _computed(
         lambda run_cells, progress: run_cells(

@@ -33,30 +33,36 @@ _TYPES = (
     | dict.fromkeys(("peak_memory", "bytes_sent", "bytes_received"), "INTEGER")
     | {"history": "BLOB"}
 )
+_TUNED = """
+CREATE TABLE IF NOT EXISTS tuned (
+    experiment TEXT, row TEXT, data TEXT, nodes INTEGER, parameters TEXT, seeds TEXT, metric TEXT, mean REAL,
+    finished TEXT, PRIMARY KEY (experiment, row, data, nodes)
+)
+"""
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS results (
     {", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)}, PRIMARY KEY (key)
 );
 CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, machine TEXT, pid INTEGER, renewed REAL);
-CREATE TABLE IF NOT EXISTS tuned (
-    experiment TEXT, row TEXT, parameters TEXT, seeds TEXT, metric TEXT, mean REAL, finished TEXT,
-    PRIMARY KEY (experiment, row)
-);
+{_TUNED};
 PRAGMA user_version = {_FORMAT};
 """
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The parameters that were best on the tuning seeds."""
+    """The parameters that were best on the tuning seeds of some data."""
 
     experiment: str
     row: str
     """`Row.in_regime`."""
+    data: str
+    nodes: int
     parameters: dict[str, Any]
     seeds: tuple[int, ...]
     metric: str
     mean: float
+    """Over all that was tuned together, which may be more than these data and nodes."""
     finished: str
 
 
@@ -156,33 +162,30 @@ class Store:
             renewing.join()
             self.release()
 
-    def keep_tuned(self, tuned: Tuned) -> None:
-        row = (
-            tuned.experiment,
-            tuned.row,
-            json.dumps(tuned.parameters, sort_keys=True),
-            json.dumps(tuned.seeds),
-            tuned.metric,
-            tuned.mean,
-            tuned.finished,
-        )
+    def keep_tuned(self, tuned: Iterable[Tuned]) -> None:
+        """In a store whose table does not tell what its rows were tuned on, in the place of that table."""
+        rows = [
+            {**asdict(each), "parameters": json.dumps(each.parameters, sort_keys=True), "seeds": json.dumps(each.seeds)}
+            for each in tuned
+        ]
+        marks = ",".join(f":{each.name}" for each in fields(Tuned))
         with self._connected() as connection:
-            connection.execute("INSERT OR REPLACE INTO tuned VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("BEGIN IMMEDIATE")
+            if "data" not in {column["name"] for column in connection.execute("PRAGMA table_info(tuned)")}:
+                connection.execute("DROP TABLE tuned")
+                connection.execute(_TUNED)
+            connection.executemany(f"INSERT OR REPLACE INTO tuned VALUES ({marks})", rows)
+            connection.execute("COMMIT")
 
-    def tuned(self, experiment: str) -> dict[str, Tuned]:
-        """By row."""
+    def tuned(self, experiment: str) -> list[Tuned]:
+        """Those that tell what they were tuned on."""
         with self._connected() as connection:
             rows = connection.execute("SELECT * FROM tuned WHERE experiment = ?", (experiment,)).fetchall()
-        return {
-            row["row"]: Tuned(
-                **{
-                    **dict(row),
-                    "parameters": json.loads(row["parameters"]),
-                    "seeds": tuple(json.loads(row["seeds"])),
-                }
-            )
-            for row in rows
-        }
+        return [
+            Tuned(**{**row, "parameters": json.loads(row["parameters"]), "seeds": tuple(json.loads(row["seeds"]))})
+            for row in map(dict, rows)
+            if "data" in row
+        ]
 
     def _prepare(self) -> None:
         try:

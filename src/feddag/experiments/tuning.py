@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from feddag.experiments.comparison import LOWER_IS_BETTER
 from feddag.experiments.experiment import Experiment, Row
 from feddag.experiments.running import Outcome, Standing, run
 from feddag.experiments.seeds import TUNING, check_tuning
+from feddag.experiments.settings import Setting
 from feddag.experiments.store import Store, Tuned
 from feddag.learners.registry import find_method
 from feddag.parameters import Grid, combinations
@@ -36,8 +38,10 @@ def tune(
     seeds: Sequence[int] = TUNING,
     jobs: int | None = None,
     progress: Callable[[Standing], None] = lambda standing: None,
-) -> tuple[list[GridPoint], Tuned | None, Outcome]:
+) -> tuple[list[GridPoint], GridPoint | None, Outcome]:
     """Run a row with every combination of the grid, and keep the best by the mean of the first metric.
+
+    It is kept for the data and the numbers of variables of the experiment's settings, and for no others.
 
     `method` is a row's name, or a method's; `regime` tells which, where it stands in several.
     Cells are those of the same store, so what was tried is not tried again. Nothing is kept while cells are lacking.
@@ -68,26 +72,52 @@ def tune(
     lower = LOWER_IS_BETTER[metric] is not False
     best = min(measured, key=lambda point: (point.mean or 0.0) * (1 if lower else -1))
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    tuned = Tuned(experiment.name, row.in_regime, dict(best.parameters), seeds, metric, best.mean or 0.0, finished)
-    store.keep_tuned(tuned)
-    return points, tuned, outcome
+    chosen = dict(best.parameters), seeds, metric, best.mean or 0.0, finished
+    store.keep_tuned(Tuned(experiment.name, row.in_regime, *where, *chosen) for where in _by_kind(experiment.settings))
+    return points, best, outcome
 
 
-def tuned_rows(experiment: Experiment, store: Store) -> list[Row]:
-    """Those rows for which `tune` kept parameters, with these."""
-    kept = store.tuned(experiment.name)
-    rows = [_with(row, kept[row.in_regime].parameters) for row in experiment.rows if row.in_regime in kept]
-    if not rows:
+def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
+    """The rows for which `tune` kept parameters, with these: a part for each kind of data and number of variables.
+
+    A row that was tuned in one regime only is left out in the others.
+    """
+    kept = {(each.row, each.data, each.nodes): each.parameters for each in store.tuned(experiment.name)}
+    tuned_on: dict[str, list[str]] = defaultdict(list)
+    for row in experiment.rows:
+        tuned_on[row.label] += [_told(*where) for name, *where in kept if name == row.in_regime]
+    if not any(tuned_on.values()):
         raise FeddagError(
             f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
             f"{experiment.name} --method NAME --grid NAME=VALUE,VALUE"
         )
-    return rows
+    parts = []
+    for where, settings in _by_kind(experiment.settings).items():
+        rows = [row for row in experiment.rows if (row.in_regime, *where) in kept]
+        for label, known in tuned_on.items():
+            if known and label not in {row.label for row in rows}:
+                raise FeddagError(
+                    f"{label} was tuned on {' and '.join(known)}, and not on {_told(*where)}. Keep to that by --data, "
+                    f"--nodes or --methods, or tune it on these, too: feddag experiment tune {experiment.name}"
+                )
+        tuned = tuple(_with(row, kept[row.in_regime, *where]) for row in rows)
+        parts.append(replace(experiment, settings=settings, rows=tuned))
+    return parts
 
 
 def with_parameters(rows: Sequence[Row], given: Mapping[str, Any]) -> list[Row]:
     """The rows with parameters of the user's."""
     return [_with(row, given) for row in rows]
+
+
+def _by_kind(settings: Sequence[Setting]) -> dict[tuple[str, int], tuple[Setting, ...]]:
+    """By what parameters are tuned for: the data, and the number of variables."""
+    kinds = dict.fromkeys((setting.data, setting.nodes) for setting in settings)
+    return {kind: tuple(each for each in settings if (each.data, each.nodes) == kind) for kind in kinds}
+
+
+def _told(data: str, nodes: int) -> str:
+    return f"{data} data of {nodes} nodes"
 
 
 def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
