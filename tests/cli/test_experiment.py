@@ -66,6 +66,7 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
         (("run", "linear", "--seeds", "x"), "seeds must be such as"),
         (("run", "linear", "--set", "l1"), "is no parameter with its values"),
         (("run", "linear", "--set", "l1=1", "--tuned"), "two ways to choose"),
+        (("run", "linear", "--methods", "empty", "--jobs", 0), "jobs must be a number of processes, or -1"),
         (("run", "hippocampus", "--methods", "empty"), "--folder FOLDER"),
         (("show", "linear"), "does not exist. Run an experiment first"),
         (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--seeds", "2021"), "is for reporting"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from feddag.errors import FeddagError
-from feddag.experiments import Cell, Store
+from feddag.experiments import Cell, Store, run
 from feddag.experiments.settings import Simulated
 from feddag.experiments.store import Tuned
 from feddag.learners import registry
@@ -121,6 +121,53 @@ def test_a_file_that_is_no_store_is_refused(tmp_path):
         Store(tmp_path / "none.sqlite", create=False)
     with pytest.raises(FeddagError, match=r"directory .* does not exist"):
         Store(tmp_path / "no" / "none.sqlite")
+
+
+def test_a_directory_is_no_store(tmp_path):
+    with pytest.raises(FeddagError, match=r"is a directory\. Name a file in it"):
+        Store(tmp_path)
+
+
+@pytest.fixture
+def read_only(store, monkeypatch) -> Store:
+    """As to somebody who has no right to write it; modes of files do not hold for root, who may run the tests."""
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        "feddag.experiments.store.sqlite3.connect",
+        lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options),
+    )
+    return store
+
+
+def test_a_store_that_cannot_be_written_can_be_read_and_says_so(read_only, made):
+    assert read_only.results() == []
+    complaint = r"results\.sqlite cannot be written \(attempt to write a readonly database\)"
+    for write in (
+        lambda: read_only.keep(made(CELL, shd=1.0)),
+        lambda: read_only.claim(CELL),
+        read_only.release,
+        lambda: read_only.keep_tuned([TUNED]),
+        lambda: run([CELL], read_only),
+    ):
+        with pytest.raises(FeddagError, match=complaint):
+            write()
+
+
+def test_a_store_beside_which_nothing_can_be_written_is_still_called_a_store(store, made):
+    store.keep(made(CELL, shd=1.0))
+    log = store.path.with_name(f"{store.path.name}-wal")
+    log.unlink(missing_ok=True)
+    log.mkdir()
+    with pytest.raises(FeddagError, match=r"cannot be written \(unable to open database file\)"):
+        Store(store.path)
+
+
+def test_a_store_that_another_process_holds_is_told(store, monkeypatch):
+    monkeypatch.setattr("feddag.experiments.store._BUSY_SECONDS", 0.1)
+    with sqlite3.connect(store.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(FeddagError, match="is held by another process"):
+            store.claim(CELL)
 
 
 def test_a_store_of_a_later_format_is_refused(store):

@@ -16,6 +16,7 @@ from typing import Any
 
 import joblib
 
+from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.result import Failure, Result, computed_or_failed
@@ -72,6 +73,8 @@ def run(
         again: Compute also what the store holds; each result stays until the new one takes its place.
         progress: Called after every cell. What it raises ends the run; what is finished stays.
     """
+    if jobs == 0:
+        raise must_be.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)
     _check_data(cells, before, folder)

@@ -12,7 +12,7 @@ import platform
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Event, Thread
@@ -25,6 +25,13 @@ from feddag.experiments.result import Result, plain
 DEFAULT_STORE = Path("experiments.sqlite")
 _FORMAT = 1
 _BUSY_SECONDS = 60.0
+_NOT_WRITABLE = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)
 _RENEWED_EVERY, _STALE_AFTER = 15.0, 120.0
 _COLUMNS = tuple(each.name for each in fields(Result))
 _TYPES = (
@@ -71,6 +78,8 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str] = DEFAULT_STORE, *, create: bool = True) -> None:
         self.path = Path(path)
+        if self.path.is_dir():
+            raise FeddagError(f"{self.path} is a directory. Name a file in it, such as {self.path / DEFAULT_STORE}.")
         if not self.path.exists() and not create:
             raise FeddagError(f"{self.path} does not exist. Run an experiment first, or name its store with --store.")
         if not self.path.parent.is_dir():
@@ -147,7 +156,8 @@ class Store:
 
         def renew() -> None:
             while not ended.wait(_RENEWED_EVERY):
-                with self._connected() as connection:
+                # what fails here is tried again, and fails the run when a result is kept
+                with suppress(FeddagError), self._connected() as connection:
                     connection.execute(
                         "UPDATE claims SET renewed = ? WHERE machine = ? AND pid = ?",
                         (time.time(), platform.node(), os.getpid()),
@@ -188,26 +198,38 @@ class Store:
         ]
 
     def _prepare(self) -> None:
-        try:
-            with self._connected() as connection:
-                found = connection.execute("PRAGMA user_version").fetchone()[0]
-                if found not in (0, _FORMAT):
-                    raise FeddagError(
-                        f"{self.path} is a store of format {found}, and this feddag reads {_FORMAT}. "
-                        "Install the feddag that wrote it, or name another store."
-                    )
-                if found == 0:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    connection.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            raise FeddagError(f"{self.path} is no store of results ({error}). Name another file.") from None
+        with self._connected() as connection:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, _FORMAT):
+                raise FeddagError(
+                    f"{self.path} is a store of format {found}, and this feddag reads {_FORMAT}. "
+                    "Install the feddag that wrote it, or name another store."
+                )
+            if found == 0:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(_SCHEMA)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A connection for each use: cells end in threads of joblib, and a connection belongs to one."""
-        with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
-            connection.row_factory = sqlite3.Row
-            yield connection
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+                connection.row_factory = sqlite3.Row
+                yield connection
+        except sqlite3.Error as error:
+            raise FeddagError(f"{self.path} {_told(error)}") from None
+
+
+def _told(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the rest tells details
+    if code in _NOT_WRITABLE:
+        return (
+            f"cannot be written ({error}), which even a reader may have to do. Check the rights to it and "
+            "to its directory, and the free space, or name a copy elsewhere with --store."
+        )
+    if code == sqlite3.SQLITE_BUSY:
+        return f"is held by another process ({error}). Repeat the command when that has ended."
+    return f"is no store of results ({error}). Name another file with --store."
 
 
 def _agrees(cell: Cell, row: Mapping[str, Any] | sqlite3.Row) -> bool:
