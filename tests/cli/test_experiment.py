@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
     arguments = ("--method", "random", "--grid", "edges_per_node=0.5,3", "--seeds", "1-3")
     tuned = feddag("experiment", "tune", "linear", *arguments, *store)
     assert "Best: edges_per_node=0.5." in tuned.stdout
+    assert f"run linear --tuned --methods random --nodes 10 --store {store[1]}" in tuned.stdout
     feddag("experiment", "run", "linear", "--tuned", "--seeds", "2021", *store)
     results = [result for result in Store(tmp_path / "results.sqlite").results() if result.role == "reported"]
     assert {(result.chosen, result.parameters["edges_per_node"]) for result in results} == {("tuned", 0.5)}
@@ -77,6 +79,21 @@ def test_a_mistake_is_told_in_one_line(feddag, tmp_path, arguments, complaint):
     assert result.exit_code == 2
     assert complaint in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_the_next_step_has_all_options(feddag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    where = ("--nodes", 10, "--data", "standardised", "--store", "my results.sqlite")
+    chosen = ("--method", "random", "--grid", "edges_per_node=0.5,3", "--seeds", "1")
+    told = feddag("experiment", "tune", "linear", *chosen, *where).stdout.splitlines()[-1]
+    run = feddag(*shlex.split(told.partition(": feddag ")[2]), "--seeds", "2021,2022")
+    assert "4 cells computed" in run.stderr
+    show = shlex.split(run.stderr.partition("Next: feddag ")[2])
+    assert "random, edges_per_node=0.5 (tuned)" in feddag(*show).stdout
+    assert {"standardised", "10", "2021,2022", "random", "my results.sqlite"} <= set(show)
+    elsewhere = feddag("experiment", "run", "linear", "--tuned", *where[:2], *where[4:])
+    assert elsewhere.exit_code == 2
+    assert "random was tuned on standardised data of 10 nodes, and not on raw data of 10 nodes" in elsewhere.stderr
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path):

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import shlex
+
 import pandas as pd
 import pytest
+
+from feddag.runs import Run
 
 
 def test_the_choice_is_shown_and_written(feddag, sites, tmp_path):
@@ -21,6 +25,23 @@ def test_parameters_for_all_combinations_are_passed_on(feddag, sites):
     assert result.stdout.count("\n0.") + result.stdout.count("\n 0.") == 2
 
 
+def test_the_next_step_is_the_choice_with_all_that_was_given(feddag, sites, tmp_path):
+    shared = ("--set", "model=linear", "--set", "it_inner=20", "--set", "it_fl=10", "--set", "rho_max=10")
+    chosen = ("--method", "feddag", "--regime", "all", "--seed", 7, "--grid", "l1=0.01,5")
+    told = feddag("tune", *sites, *chosen, *shared, "--quiet").stdout
+    ((silos, *arguments),) = [
+        shlex.split(line.removeprefix("Next: feddag learn ")) for line in told.splitlines() if line.startswith("Next")
+    ]
+    run = tmp_path / "run"
+    assert silos == "SILO..."
+    assert feddag("learn", *sites, *arguments[:-1], run, "--quiet").exit_code == 0
+    record = Run.open(run).record
+    assert (record["method"], record["regime"]) == ("feddag", "all")
+    wanted = {"model": "linear", "it_inner": 20, "it_fl": 10, "rho_max": 10, "seed": 7}
+    assert wanted.items() <= record["parameters"].items()
+    assert record["parameters"]["l1"] in (0.01, 5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -28,6 +49,9 @@ def test_parameters_for_all_combinations_are_passed_on(feddag, sites):
         (("--grid", "l1"), "Write it such as l1=0.01,0.1"),
         (("--grid", "l1=x"), "l1 must be a number"),
         (("--set", "l1=1,2"), "'l1' has 2 values here"),
+        (("--set", "seed=3"), "Instead of --set: --seed 3"),
+        (("--set", "method=3"), "The method 'feddag' does not take 'method'"),
+        (("--set", "progress=3"), "The method 'feddag' does not take 'progress'"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(feddag, sites, arguments, complaint):

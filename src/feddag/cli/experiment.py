@@ -13,7 +13,7 @@ from rich.text import Text
 from feddag.cli.grids import assignments
 from feddag.cli.grids import grid as parsed_grid
 from feddag.cli.interruption import EXIT_CODE
-from feddag.cli.options import names
+from feddag.cli.options import command, names
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
@@ -106,8 +106,8 @@ def run(
         quiet=quiet,
     )
     _tell(outcome)
-    where = "" if store == DEFAULT_STORE else f" --store {store}"
-    typer.echo(f"Next: feddag experiment show {experiment if experiment != ALL else parts[0].name}{where}", err=True)
+    options = {"seeds": seeds, "methods": methods, "nodes": nodes, "data": data, "store": _unless_default(store)}
+    typer.echo(f"Next: {command(f'feddag experiment show {parts[0].name}', options)}", err=True)
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -213,7 +213,10 @@ def tune(
     if best is None:
         raise FeddagError("Some cells are lacking, so nothing was chosen. Repeat the command.")
     told = ", ".join(f"{name}={value}" for name, value in best.parameters.items())
-    stdout().print(f"Best: {told}. Report it with: feddag experiment run {experiment} --methods '{method}' --tuned")
+    options = {"methods": method, "nodes": nodes, "data": data, "store": _unless_default(store)}
+    options |= {"jobs": None if jobs == 1 else jobs, "dask": dask}
+    next_ = command(f"feddag experiment run {experiment} --tuned", options)
+    stdout().print(f"Best: {told}. Report it with: {next_}", markup=False, soft_wrap=True)
 
 
 def report(
@@ -265,6 +268,10 @@ def _named(name: str, folder: Path | None) -> Sequence[Experiment]:
     if folder is None and needs_folder:
         typer.echo(f"Left out, as it needs --folder: {', '.join(needs_folder)}.", err=True)
     return [each for each in experiments().values() if folder is not None or not _needs_folder(each)]
+
+
+def _unless_default(store: Path) -> Path | None:
+    return None if store == DEFAULT_STORE else store
 
 
 def _needs_folder(experiment: Experiment) -> bool:

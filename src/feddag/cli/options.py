@@ -7,6 +7,7 @@ that the function's own default holds and stands nowhere else.
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Optional, get_args, get_origin
@@ -52,6 +53,12 @@ def number(text: str) -> int | float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def command(words: str, options: Mapping[str, Any]) -> str:
+    """What a user may type next: the words, and those options that are not None."""
+    given = {f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if value is not None}
+    return " ".join([words, *(f"{name} {shlex.quote(value)}" for name, value in given.items())])
 
 
 Takers = Mapping[str, Mapping[str, inspect.Parameter]]

@@ -10,10 +10,12 @@ from rich.text import Text
 from feddag.cli.fitting import watched
 from feddag.cli.grids import assignments
 from feddag.cli.grids import grid as parsed_grid
+from feddag.cli.options import command
 from feddag.cli.tables import bare_table, stdout
+from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.learners import Progress, Status
-from feddag.learners.registry import Regime
+from feddag.learners.registry import Regime, find_method
 from feddag.selection import Selection, select
 from feddag.silos.reading import site_names
 
@@ -52,6 +54,13 @@ def tune(
 
     Example: feddag tune data/site-*.csv --grid l1=0.01,0.1 --grid rho_init=0.006,0.06 --out tuning.csv
     """
+    fixed = assignments(given or [])
+    if "seed" in fixed:
+        raise FeddagError(
+            f"The rows laid aside and the learner have one seed. Instead of --set: --seed {fixed['seed']}"
+        )
+    known = find_method(method)
+    known.check_names(fixed)
 
     def choose(progress: Progress) -> Selection:
         def after_round(position: int, total: int, status: Status) -> None:
@@ -65,17 +74,20 @@ def tune(
             validation_share=validation_share,
             seed=seed,
             progress=after_round,
-            **assignments(given or []),
+            **fixed,
         )
 
     chosen = watched(choose, quiet=quiet)
     if out is not None:
         with atomic_write(out) as stream:
             chosen.to_frame().to_csv(stream, index=False, lineterminator="\n")
-    _show(chosen, method)
+    _show(chosen)
+    seeded = {"seed": seed} if seed and "seed" in known.parameters() else {}
+    options = {"method": method, "regime": regime, **seeded, **fixed, **chosen.best.parameters, "out": "RUN"}
+    stdout().print(f"Next: {command('feddag learn SILO...', options)}", markup=False, soft_wrap=True)
 
 
-def _show(chosen: Selection, method: str) -> None:
+def _show(chosen: Selection) -> None:
     table = bare_table()
     frame = chosen.to_frame()
     for name in frame.columns:
@@ -87,5 +99,3 @@ def _show(chosen: Selection, method: str) -> None:
     console = stdout()
     console.print(table)
     console.print("The score is a row's negative log-likelihood: lower is better.")
-    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.best.parameters.items())
-    console.print(f"Next: feddag learn SILO... --method {method} {options} --out RUN", markup=False, soft_wrap=True)
