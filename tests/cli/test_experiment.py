@@ -15,10 +15,11 @@ from feddag.experiments import Store, experiments
 QUICK = ("--nodes", 10, "--methods", "empty,random,var-sortnregress")
 
 
-def test_every_experiment_is_listed(feddag, tmp_path):
-    shown = feddag("experiment", "list", "--store", tmp_path / "none.sqlite").stdout
+def test_every_experiment_is_listed(feddag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = feddag("experiment", "list").stdout
     assert [line.split()[0] for line in shown.splitlines()[1:]] == list(experiments())
-    assert not (tmp_path / "none.sqlite").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_run_show_and_report(feddag, tmp_path):
@@ -70,6 +71,11 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
         (("run", "linear", "--set", "l1=1", "--tuned"), "two ways to choose"),
         (("run", "linear", "--methods", "empty", "--jobs", 0), "jobs must be a number of processes, or -1"),
         (("run", "hippocampus", "--methods", "empty"), "--folder FOLDER"),
+        (("run", "linear", "--methods", "notears-admm", "--set", "l1=-1"), "l1 must be a number of at least 0. Got -1"),
+        (("run", "linear", "--methods", "random", "--set", "seed=5"), "Use --seeds instead"),
+        (("tune", "linear", "--method", "random", "--grid", "seed=1,2"), "Use --seeds instead"),
+        (("tune", "linear", "--method", "random", "--grid", "edges_per_node=1,x"), "edges_per_node must be"),
+        (("list",), "does not exist. Run an experiment first"),
         (("show", "linear"), "does not exist. Run an experiment first"),
         (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--seeds", "2021"), "is for reporting"),
     ],
@@ -94,6 +100,20 @@ def test_the_next_step_has_all_options(feddag, tmp_path, monkeypatch):
     elsewhere = feddag("experiment", "run", "linear", "--tuned", *where[:2], *where[4:])
     assert elsewhere.exit_code == 2
     assert "random was tuned on standardised data of 10 nodes, and not on raw data of 10 nodes" in elsewhere.stderr
+
+
+def test_a_slip_in_a_method_is_written_down(feddag, tmp_path, monkeypatch):
+    def slip(self, nodes):
+        raise KeyError("a slip")
+
+    monkeypatch.setattr("feddag.learners.data_free.Empty._draw", slip)
+    chosen = ("--nodes", 10, "--methods", "empty", "--seeds", 1, "--store", tmp_path / "results.sqlite")
+    result = feddag("experiment", "run", "linear", *chosen)
+    log = tmp_path / "results.failures.log"
+    assert result.exit_code == 1
+    assert f"Where in the code: {log}" in result.stderr
+    assert log.read_text().count("empty, federated: linear") == 2
+    assert log.read_text().count('test_experiment.py", line') == 2
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path):

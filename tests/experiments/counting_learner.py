@@ -37,6 +37,8 @@ class Counting(DataFree):
     def _draw(self, nodes):
         if self.seed == 13:
             raise FeddagError("No luck with 13.")
+        if self.seed == 14:
+            raise KeyError("a slip")
         if self.log:
             with open(self.log, "a") as stream:
                 stream.write(f"{self.seed} {os.getpid()}\n")

@@ -102,11 +102,41 @@ def test_a_cell_is_run_again_on_request(store, tmp_path, counting):
 
 
 def test_one_cells_trouble_is_no_other_cells(store, tmp_path, counting):
-    outcome = run(cells(tmp_path / "fits", 0.0, [12, 13, 14]), store)
+    outcome = run(cells(tmp_path / "fits", 0.0, [12, 13, 15]), store)
     assert outcome.computed == 2
     (failure,) = outcome.failures
-    assert (failure.cell.seed, failure.reason) == (13, "No luck with 13.")
+    assert (failure.cell.seed, failure.reason, failure.trace) == (13, "No luck with 13.", "")
     assert run(cells(tmp_path / "fits", 0.0, [13]), store).failures
+
+
+def test_a_slip_in_a_method_is_found_by_file_and_line(store, tmp_path, counting):
+    (failure,) = run(cells(tmp_path / "fits", 0.0, [14]), store).failures
+    assert failure.reason == "KeyError: 'a slip'"
+    assert 'counting_learner.py", line' in failure.trace
+    assert 'raise KeyError("a slip")' in failure.trace
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"pause": -1}, "pause must be a number of at least 0. Got -1 instead"),
+        ({"pause": "abc"}, "pause must be a number of at least 0. Got 'abc' instead"),
+        ({"seed": 5}, "seed is no parameter to choose.* Use --seeds instead"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_is_drawn(store, tmp_path, counting, monkeypatch, given, complaint):
+    monkeypatch.setattr("feddag.experiments.result.drawn", lambda *_: pytest.fail("drawn"))
+    good, wrong = cells(tmp_path / "fits", 0.0, [1, 2])
+    with pytest.raises(FeddagError, match=complaint):
+        run([good, replace(wrong, parameters={**wrong.parameters, **given})], store)
+
+
+def test_a_value_is_refused_in_every_regime():
+    for regime in ("federated", "all", "separate", "voting"):
+        with pytest.raises(FeddagError, match="l1 must be a number of at least 0"):
+            Cell(SETTING, "notears", regime, 1, {"l1": -1}).check()
+    with pytest.raises(FeddagError, match="Use --jobs instead"):
+        Cell(SETTING, "feddag", "federated", 1, {"workers": 2}).check()
 
 
 def test_an_unknown_method_is_refused_before_anything_is_run(store, tmp_path, counting):

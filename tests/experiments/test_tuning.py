@@ -97,7 +97,7 @@ def test_seeds_are_read_from_text(text, seeds):
     assert parsed(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["", "x", "1-", "3-1", "-1"])
+@pytest.mark.parametrize("text", ["", "x", "1-", "3-1", "-1", "2021,5-3", "1,,2"])
 def test_seeds_that_are_none_are_refused(text):
     with pytest.raises(FeddagError, match="seeds must be such as"):
         parsed(text)

@@ -105,7 +105,7 @@ def run(
         dask,
         quiet=quiet,
     )
-    _tell(outcome)
+    _tell(outcome, store)
     options = {"seeds": seeds, "methods": methods, "nodes": nodes, "data": data, "store": _unless_default(store)}
     typer.echo(f"Next: {command(f'feddag experiment show {parts[0].name}', options)}", err=True)
     if outcome.failures:
@@ -209,7 +209,7 @@ def tune(
         mean = "" if point.mean is None else f"{point.mean:.3f}"
         table.add_row(*(Text(str(each)) for each in point.parameters.values()), mean)
     stdout().print(table)
-    _tell(outcome)
+    _tell(outcome, store)
     if best is None:
         raise FeddagError("Some cells are lacking, so nothing was chosen. Repeat the command.")
     told = ", ".join(f"{name}={value}" for name, value in best.parameters.items())
@@ -245,7 +245,7 @@ def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word 
 
     Example: feddag experiment list
     """
-    kept = Store(store) if store.exists() else None
+    kept = Store(store, create=False) if store != DEFAULT_STORE or store.exists() else None
     table = bare_table()
     for heading in ("name", "in the paper", "what", "cells", "there"):
         table.add_column(heading, no_wrap=heading == "name")
@@ -309,13 +309,19 @@ def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:
         raise typer.Exit(EXIT_CODE) from None
 
 
-def _tell(outcome: Any) -> None:
+def _tell(outcome: Any, store: Path) -> None:
     parts = [f"{outcome.computed} cells computed", f"{outcome.there_before} were there already"]
     if outcome.elsewhere:
         parts.append(f"{outcome.elsewhere} are another process's")
     typer.echo(f"{', '.join(parts)}.", err=True)
     for failure in outcome.failures:
         typer.echo(f"Failed: {failure.cell.title}: {failure.reason}", err=True)
+    traces = [f"{failure.cell.title}\n{failure.trace}\n" for failure in outcome.failures if failure.trace]
+    if traces:
+        log = store.with_suffix(".failures.log")
+        with log.open("a", encoding="utf-8") as stream:
+            stream.writelines(traces)
+        typer.echo(f"Where in the code: {log}", err=True)
 
 
 def _write(text: str, out: Path | None) -> None:

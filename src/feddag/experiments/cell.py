@@ -11,11 +11,15 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
+from feddag.errors import FeddagError
 from feddag.experiments.settings import Setting
-from feddag.learners.registry import Regime, find_method, make_learner
+from feddag.learners.registry import Regime, find_method, make_learner, regime_of
 
 _NOT_OF_THE_RESULT = ("workers",)
 """Parameters that change how long a cell takes, and nothing else."""
+
+_OF_THE_RUN = {"seed": "--seeds", "workers": "--jobs"}
+"""Parameters that a run gives its cells, and its options for them."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,12 @@ class Cell:
         return make_learner(self.method, self.regime, **parameters)
 
     def check(self) -> None:
-        """Refuse an unknown method, regime or parameter before anything is drawn."""
-        method = find_method(self.method)
-        method.check_regime(self.regime)
-        method.check_names(self.parameters)
+        """Refuse an unknown method, regime or parameter, or a wrong value, before anything is drawn."""
+        learner, _ = regime_of(self.learner())
+        learner.check_parameters()
+        for name, option in _OF_THE_RUN.items():
+            if name in self.parameters:
+                raise FeddagError(f"{name} is no parameter to choose: every cell gets its own. Use {option} instead.")
 
     @property
     def seed_matters(self) -> bool:

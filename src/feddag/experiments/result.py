@@ -7,6 +7,7 @@ import json
 import platform
 import sys
 import time
+import traceback
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -82,6 +83,8 @@ class Failure:
 
     cell: Cell
     reason: str
+    trace: str = ""
+    """Where in the code it was raised, unless feddag refused something."""
 
 
 def identified(cell: Cell) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def computed_or_failed(
     except FeddagError as error:
         return Failure(cell, str(error))
     except Exception as error:  # whatever a method dies of, the table goes on
-        return Failure(cell, f"{type(error).__name__}: {error}")
+        return Failure(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def history_of(result: Result) -> dict[str, Any]:

@@ -29,9 +29,10 @@ def parsed(text: str) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise FeddagError(f"seeds must be such as 2021-2030 or 1,2,5. Got {text!r} instead.")
-        found |= dict.fromkeys(range(int(first), int(last or first) + 1))
-    if not found:
-        raise FeddagError(f"seeds must be such as 2021-2030, the smaller number first. Got {text!r} instead.")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            raise FeddagError(
+                f"seeds must be such as 2021-2030 or 1,2,5, the smaller number of a range first. Got {text!r} instead."
+            )
+        found |= dict.fromkeys(range(int(first), int(last) + 1))
     return tuple(found)
