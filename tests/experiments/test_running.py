@@ -175,6 +175,21 @@ def test_two_processes_share_the_cells_of_one_store(store, tmp_path, counting):
     assert len(store.results()) == 8
 
 
+@pytest.mark.parametrize("held", [[1, 2, 3], [4, 5, 6], [1, 2, 3, 4, 5, 6]])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_cells_of_another_process_count_as_done(store, monkeypatch, held, jobs):
+    claim = Store.claim
+    monkeypatch.setattr(Store, "claim", lambda self, cell, **how: cell.seed not in held and claim(self, cell, **how))
+    wanted = [Cell(SETTING, "random", "federated", seed) for seed in range(1, 7)]
+    standings = []
+    outcome = run(wanted, store, jobs=jobs, progress=standings.append)
+    assert (outcome.computed, outcome.elsewhere) == (6 - len(held), len(held))
+    assert [each.done for each in standings] == sorted(each.done for each in standings)
+    last = standings[-1]
+    assert (last.done, last.total, last.seconds_left) == (6, 6, 0.0)
+    assert last.last == f"{len(held)} are another process's"
+
+
 def test_an_interruption_keeps_what_is_finished(store, tmp_path, counting):
     def stop(standing):
         raise KeyboardInterrupt

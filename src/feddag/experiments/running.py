@@ -30,7 +30,7 @@ class Standing:
     """Where a run stands after a cell."""
 
     done: int
-    """Of this run, with those that were there before."""
+    """Of this run, with those that were there before, and those that another process has taken."""
     total: int
     last: str
     """The cell that ended."""
@@ -92,6 +92,8 @@ def run(
         for cell in pending:
             if store.claim(cell, again=again):
                 yield joblib.delayed(computed_or_failed)(cell, chosen, workers, folder)
+            else:
+                pace.ended(cell.key, None)
 
     with store.claiming():
         found: Iterator[Result | Failure] = parallel(claimed())  # pyright: ignore[reportAssignmentType]
@@ -105,8 +107,9 @@ def run(
                 outcome.computed += 1
                 key, last = result.key, pace.titles[result.key]
             pace.ended(key, None if isinstance(result, Failure) else result.seconds)
-            done = outcome.there_before + outcome.computed + len(outcome.failures)
-            progress(Standing(done, outcome.total, last, pace.left(at_once)))
+            progress(Standing(outcome.total - pace.pending, outcome.total, last, pace.left(at_once)))
+        if outcome.elsewhere:
+            progress(Standing(outcome.total, outcome.total, f"{outcome.elsewhere} are another process's", 0.0))
     return outcome
 
 
@@ -122,6 +125,10 @@ class Pace:
             for likeness in _likenesses_of(method, regime, setting):
                 self._seconds[likeness].append(seconds)
 
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
     def ended(self, key: str, seconds: float | None) -> None:
         self._pending.discard(key)
         if seconds is not None:
@@ -130,7 +137,7 @@ class Pace:
 
     def left(self, jobs: int) -> float | None:
         """Seconds; None while a cell to come is like nothing that was measured."""
-        expected = [self._expected(key) for key in self._pending]
+        expected = [self._expected(key) for key in tuple(self._pending)]  # joblib's threads take from it meanwhile
         known = [each for each in expected if each is not None]
         return sum(known) / max(1, jobs) if len(known) == len(expected) else None
 
