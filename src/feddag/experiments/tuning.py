@@ -85,7 +85,7 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
     kept = {(each.row, each.data, each.nodes): each.parameters for each in store.tuned(experiment.name)}
     tuned_on: dict[str, list[str]] = defaultdict(list)
     for row in experiment.rows:
-        tuned_on[row.label] += [_told(*where) for name, *where in kept if name == row.in_regime]
+        tuned_on[row.label] += [_told(data, nodes) for name, data, nodes in kept if name == row.in_regime]
     if not any(tuned_on.values()):
         raise FeddagError(
             f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
@@ -97,8 +97,9 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
         for label, known in tuned_on.items():
             if known and label not in {row.label for row in rows}:
                 raise FeddagError(
-                    f"{label} was tuned on {' and '.join(known)}, and not on {_told(*where)}. Keep to that by --data, "
-                    f"--nodes or --methods, or tune it on these, too: feddag experiment tune {experiment.name}"
+                    f"{label} was tuned on {' and '.join(dict.fromkeys(known))}, and not on {_told(*where)}. Keep to "
+                    f"that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
+                    f"{experiment.name}"
                 )
         tuned = tuple(_with(row, kept[row.in_regime, *where]) for row in rows)
         parts.append(replace(experiment, settings=settings, rows=tuned))
