@@ -12,7 +12,6 @@ from scipy.stats import wilcoxon
 from feddag.errors import FeddagError
 from feddag.experiments import Cell, find_experiment
 from feddag.experiments.comparison import compared, signed_rank
-from feddag.experiments.experiment import Row
 from feddag.experiments.formats import FORMATS, written
 from feddag.experiments.plots import plot
 from feddag.experiments.published import Figure
@@ -96,11 +95,6 @@ def test_a_further_method_is_shown_once_it_has_results(filled, made):
     assert "cam" not in {line.row.method for line in compared(LINEAR, filled)[0].lines}
     filled.keep(made(Cell(ER2, "cam", "all", 2021), shd=4.0, tpr=0.5))
     assert _line(compared(LINEAR, filled), "cam, all").entries["SHD"].mean == 4.0
-
-
-def test_a_row_whose_method_is_not_registered_is_left_empty(filled):
-    later = replace(LINEAR, rows=(*LINEAR.rows, Row("later", "later", "federated")))
-    assert _line(compared(later, filled), "later, federated").seeds == 0
 
 
 class _Cells(HTMLParser):

@@ -19,7 +19,7 @@ from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
 from feddag.experiments.formats import Format, written
 from feddag.experiments.seeds import TUNING, parsed
-from feddag.experiments.settings import Data
+from feddag.experiments.settings import Data, Real
 from feddag.experiments.store import DEFAULT_STORE, Store
 from feddag.learners.registry import Regime
 
@@ -250,15 +250,10 @@ def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word 
     for heading in ("name", "in the paper", "what", "cells", "there"):
         table.add_column(heading, no_wrap=heading == "name")
     for each in experiments().values():
-        cells = [cell for cell, known in _cells(each) if known]
+        cells = [*each.cells()]
         there = "" if kept is None else str(len(kept.of(cells)))
-        table.add_row(each.name, each.place, Text(each.title), str(len(_cells(each))), there)
+        table.add_row(each.name, each.place, Text(each.title), str(len(cells)), there)
     stdout().print(table)
-
-
-def _cells(experiment: Experiment) -> Sequence[tuple[Any, bool]]:
-    registered = {row.method for row in experiment.rows if row.registered}
-    return [(cell, cell.method in registered) for cell in experiment.cells()]
 
 
 def _named(name: str, folder: Path | None) -> Sequence[Experiment]:
@@ -275,7 +270,7 @@ def _unless_default(store: Path) -> Path | None:
 
 
 def _needs_folder(experiment: Experiment) -> bool:
-    return any(getattr(setting, "real", None) == "hippocampus" for setting in experiment.settings)
+    return any(isinstance(setting, Real) and setting.real == "hippocampus" for setting in experiment.settings)
 
 
 def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:

@@ -71,7 +71,7 @@ class Block:
 def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
     """The experiment's rows; further methods that have results; and parameters that were tuned, or chosen by hand."""
     seeds = experiment.seeds if seeds is None else tuple(seeds)
-    rows = [row for row in experiment.rows if row.registered]
+    rows = experiment.rows
     further = experiment.further_rows() if experiment.kind == "table" else []
     cells = {
         (setting, k): [row.cell(setting, seed) for seed in seeds]
@@ -87,7 +87,6 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             for k, row in enumerate([*rows, *further])
         ]
         lines = lines[: len(rows)] + [line for line in lines[len(rows) :] if line.seeds]
-        lines += [Line(row, _entries(experiment, setting, row, [])) for row in experiment.rows if not row.registered]
         methods = {row.method for row in experiment.rows}
         lines += [
             replace(_line(experiment, setting, row, results), chosen=results[0].chosen)

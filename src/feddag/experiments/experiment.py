@@ -37,10 +37,6 @@ class Row:
     sanity: bool = False
 
     @property
-    def registered(self) -> bool:
-        return self.method in METHODS
-
-    @property
     def name(self) -> str:
         """Unique in a regime."""
         varied = "" if self.varied is None else f", {self.varied}={self.parameters[self.varied]}"
@@ -118,7 +114,7 @@ class Experiment:
             for position, seed in enumerate(seeds):
                 for row in self.rows:
                     cell = row.cell(setting, seed)
-                    if not row.registered or position == 0 or cell.seed_matters:
+                    if position == 0 or cell.seed_matters:
                         yield cell
 
     def figure(self, setting: Setting, row: Row, metric: str) -> published.Figure | None:
