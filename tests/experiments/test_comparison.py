@@ -97,6 +97,22 @@ def test_a_further_method_is_shown_once_it_has_results(filled, made):
     assert _line(compared(LINEAR, filled), "cam, all").entries["SHD"].mean == 4.0
 
 
+def test_rows_that_are_chosen_are_shown_alone(filled, made):
+    filled.keep(made(Cell(ER2, "cam", "all", 2021), shd=4.0, tpr=0.5))
+    by_hand = Cell(ER2, "random", "federated", 2021, {"edges_per_node": 2.0})
+    filled.keep(made(by_hand, "by hand", shd=20.0, tpr=0.1))
+    assert {"empty", "cam", "random"} <= {line.row.method for line in compared(LINEAR, filled)[0].lines}
+    for chosen in (["NOTEARS"], ["notears"], ["NOTEARS", "cam"]):
+        lines = compared(LINEAR.restricted(methods=chosen), filled)[0].lines
+        assert {line.row.method for line in lines} == {name.lower() for name in chosen}
+    sanity = compared(LINEAR.restricted(methods=["empty", "random"]), filled)[0].lines
+    assert [(line.name, line.row.sanity) for line in sanity] == [
+        ("empty", True),
+        ("random", True),
+        ("random, edges_per_node=2.0 (by hand)", True),
+    ]
+
+
 class _Cells(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

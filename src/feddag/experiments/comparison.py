@@ -71,8 +71,7 @@ class Block:
 def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
     """The experiment's rows; further methods that have results; and parameters that were tuned, or chosen by hand."""
     seeds = experiment.seeds if seeds is None else tuple(seeds)
-    rows = experiment.rows
-    further = experiment.further_rows() if experiment.kind == "table" else []
+    rows, further = experiment.rows, experiment.further_rows()
     cells = {
         (setting, k): [row.cell(setting, seed) for seed in seeds]
         for setting in experiment.settings
@@ -87,11 +86,13 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             for k, row in enumerate([*rows, *further])
         ]
         lines = lines[: len(rows)] + [line for line in lines[len(rows) :] if line.seeds]
-        methods = {row.method for row in experiment.rows}
+        sanity = {row.method: row.sanity for row in rows}
         lines += [
-            replace(_line(experiment, setting, row, results), chosen=results[0].chosen)
+            replace(
+                _line(experiment, setting, replace(row, sanity=sanity[row.method]), results), chosen=results[0].chosen
+            )
             for row, results in others[json.dumps(setting.identity(), sort_keys=True)]
-            if row.method in methods
+            if row.method in sanity
         ]
         blocks.append(_tested(experiment, setting, lines))
     return blocks

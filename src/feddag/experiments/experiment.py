@@ -70,6 +70,8 @@ class Experiment:
     axis: str | None = None
     metrics: tuple[str, ...] = ("SHD", "TPR")
     seeds: tuple[int, ...] = REPORTED
+    open: bool = True
+    """To further methods that have results; closed once its rows were chosen."""
 
     def restricted(
         self,
@@ -89,21 +91,23 @@ class Experiment:
             chosen = tuple(dict.fromkeys(settings.with_data(setting, data) for setting in chosen))
         if methods is not None:
             rows = tuple(row for name in methods for row in self._named(name))
-        return replace(self, settings=chosen, rows=rows)
+        return replace(self, settings=chosen, rows=rows, open=self.open and methods is None)
+
+    def has(self, name: str) -> bool:
+        """Whether a row goes by this name, or any method, which could then be one."""
+        return name in METHODS or any(name in (row.label, row.method) for row in self.rows)
 
     def _named(self, name: str) -> list[Row]:
-        listed = [row for row in self.rows if name in (row.label, row.method)]
-        if listed:
-            return listed
-        if name in METHODS:
-            return [further_row(name)]
-        known = dict.fromkeys([*(row.label for row in self.rows), *METHODS])
-        close = get_close_matches(name, known, n=1)
-        suggestion = f" Did you mean {close[0]!r}?" if close else ""
-        raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{suggestion} See: feddag methods")
+        if not self.has(name):
+            close = get_close_matches(name, dict.fromkeys([*(row.label for row in self.rows), *METHODS]), n=1)
+            suggestion = f" Did you mean {close[0]!r}?" if close else ""
+            raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{suggestion} See: feddag methods")
+        return [row for row in self.rows if name in (row.label, row.method)] or [further_row(name)]
 
     def further_rows(self) -> list[Row]:
         """Methods that are registered, and no row here: each in its own regime, with its defaults."""
+        if not self.open or self.kind != "table":
+            return []
         here = {row.method for row in self.rows}
         return [further_row(name) for name in METHODS if name not in here]
 
