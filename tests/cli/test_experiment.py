@@ -11,6 +11,8 @@ import time
 import pytest
 
 from feddag.experiments import Store, experiments
+from feddag.experiments.running import Outcome
+from feddag.experiments.store import Tuned
 
 QUICK = ("--nodes", 10, "--methods", "empty,random,var-sortnregress")
 
@@ -61,10 +63,73 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        (("--nodes", 11), set(experiments()) - {"sachs"}),
+        (("--nodes", "11,9"), set(experiments()) - {"sachs", "fmri9"}),
+        (("--nodes", "9,10", "--methods", "GS-FedDAG,CAM"), {"linear", "functions-20", "rows", "admm-linear", "sachs"}),
+        (("--nodes", 10, "--data", "unequal-noise"), {"functions-20", "rows", "fmri9", "sachs"}),
+    ],
+)
+def test_of_all_experiments_those_without_what_is_asked_for_are_named_and_left_out(
+    feddag, tmp_path, ran, options, left_out
+):
+    result = feddag("experiment", "run", "all", *options, "--seeds", 2021, "--store", tmp_path / "results.sqlite")
+    assert result.exit_code == 0
+    told = [line.partition(": ")[2].rstrip(".").split(", ") for line in result.stderr.splitlines() if "Left" in line]
+    assert {name for names in told for name in names} == left_out | {"hippocampus"}
+    assert sum(map(len, told)) == len(left_out | {"hippocampus"})
+    wanted = {int(each) for each in str(options[1]).split(",")}
+    assert {cell.setting.nodes for cell in ran} == wanted
+    if "--methods" in options:
+        assert {cell.method for cell in ran} == {"feddag", "cam"}
+
+
+def test_of_all_experiments_one_takes_the_names_that_it_knows(feddag, tmp_path, ran):
+    options = ("--methods", "evidence search,NOTEARS,linear AS-FedDAG", "--nodes", 10, "--seeds", 2021)
+    result = feddag("experiment", "run", "all", *options, "--data", "standardised", "--store", tmp_path / "r.sqlite")
+    linear = {cell.method for cell in ran if cell.setting.functions == "linear"}
+    assert linear == {"notears", "feddag"}
+    assert {cell.method for cell in ran if cell.setting.functions == "mixed"} == {"search", "notears"}
+    assert (
+        f"Next: feddag experiment show linear --seeds 2021 --methods 'NOTEARS,linear AS-FedDAG' --nodes 10 --data "
+        f"standardised --store {tmp_path}" in result.stderr
+    )
+
+
+def test_of_all_experiments_one_may_be_left_that_lacks_its_folder(feddag, tmp_path):
+    result = feddag("experiment", "run", "all", "--nodes", 6, "--store", tmp_path / "results.sqlite")
+    assert result.exit_code == 2
+    assert "Name the folder that holds it: --folder FOLDER." in result.stderr
+
+
+def test_of_all_experiments_the_tuned_are_run(feddag, tmp_path, ran):
+    store = Store(tmp_path / "results.sqlite")
+    store.keep_tuned(Tuned("gp", "PC, all", {"alpha": 0.1}, (1,), "SHD", 1.0, "today"))
+    result = feddag("experiment", "run", "all", "--tuned", "--seeds", 2021, "--store", store.path)
+    assert {(cell.method, cell.parameters["alpha"], cell.setting.functions) for cell in ran} == {("pc", 0.1, "gp")}
+    assert "Left out, as nothing was tuned for their rows: linear, heterogeneous," in result.stderr
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list:
+    """The cells that would be computed."""
+    cells = []
+
+    def run(asked, *_, **__):
+        cells.extend(asked)
+        return Outcome(len(cells), 0, 0, ())
+
+    monkeypatch.setattr("feddag.experiments.running.run", run)
+    return cells
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("run", "lineer"), "Did you mean 'linear'"),
         (("run", "linear", "--methods", "nobody"), "'nobody' is no row of linear"),
+        (("run", "linear", "--methods", "NOTEARS,nobody"), "'nobody' is no row of linear"),
         (("run", "linear", "--nodes", "ten"), "--nodes must be numbers"),
         (("run", "linear", "--seeds", "x"), "seeds must be such as"),
         (("run", "linear", "--set", "l1"), "is no parameter with its values"),
@@ -76,6 +141,9 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
         (("tune", "linear", "--method", "random", "--grid", "seed=1,2"), "Use --seeds instead"),
         (("tune", "linear", "--method", "random", "--grid", "edges_per_node=1,x"), "edges_per_node must be"),
         (("list",), "does not exist. Run an experiment first"),
+        (("run", "all", "--nodes", 7), "all has settings with 6, 9, 10, 11, 20, 40 nodes. Got [7]"),
+        (("run", "all", "--methods", "GS-FedDAG,NOTEAR"), "'NOTEAR' is no row of all, and no method. Did you mean"),
+        (("run", "all", "--nodes", 11, "--data", "unequal-noise"), "Of all experiments this leaves none. linear has"),
         (("show", "linear"), "does not exist. Run an experiment first"),
         (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--seeds", "2021"), "is for reporting"),
     ],

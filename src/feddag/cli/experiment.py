@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +87,12 @@ def run(
     if given and tuned:
         raise FeddagError("--set and --tuned are two ways to choose parameters. Give one.")
     kept = Store(store)
-    parts = [_part(each, methods, nodes, data) for each in _named(experiment, folder)]
+    parts = _each(
+        _named(experiment, methods, nodes),
+        lambda each: [_part(each, _known(methods, each) if experiment == ALL else methods, nodes, data)],
+        "they have nothing of what was asked for",
+    )
+    parts = _with_folder(parts, folder)
     if given:
         from feddag.experiments.tuning import with_parameters  # noqa: PLC0415
 
@@ -96,7 +101,7 @@ def run(
     if tuned:
         from feddag.experiments.tuning import tuned_parts  # noqa: PLC0415
 
-        parts = [tuned for part in parts for tuned in tuned_parts(part, kept)]
+        parts = _each(parts, lambda part: tuned_parts(part, kept), "nothing was tuned for this part of them")
     cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
     outcome = _computed(
         lambda run_cells, progress: run_cells(
@@ -106,7 +111,8 @@ def run(
         quiet=quiet,
     )
     _tell(outcome, store)
-    options = {"seeds": seeds, "methods": methods, "nodes": nodes, "data": data, "store": _unless_default(store)}
+    options = {"seeds": seeds, "methods": _known(methods, parts[0]), "nodes": nodes, "data": data}
+    options |= {"store": _unless_default(store)}
     typer.echo(f"Next: {command(f'feddag experiment show {parts[0].name}', options)}", err=True)
     if outcome.failures:
         raise typer.Exit(1)
@@ -256,13 +262,50 @@ def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word 
     stdout().print(table)
 
 
-def _named(name: str, folder: Path | None) -> Sequence[Experiment]:
+def _named(name: str, methods: str | None, nodes: str | None) -> Sequence[Experiment]:
     if name != ALL:
         return [find_experiment(name)]
-    needs_folder = [each.name for each in experiments().values() if _needs_folder(each)]
-    if folder is None and needs_folder:
-        typer.echo(f"Left out, as it needs --folder: {', '.join(needs_folder)}.", err=True)
-    return [each for each in experiments().values() if folder is not None or not _needs_folder(each)]
+    every = [*experiments().values()]
+    settings = tuple(setting for each in every for setting in each.settings)
+    rows = tuple(row for each in every for row in each.rows)
+    _part(replace(every[0], name=ALL, settings=settings, rows=rows), methods, nodes, None)  # refuses what none has
+    return every
+
+
+def _each(
+    parts: Sequence[Experiment], changed_parts: Callable[[Experiment], Sequence[Experiment]], refused: str
+) -> Sequence[Experiment]:
+    """What each of them is changed to; of several, those for which that is an error are named and left out."""
+    changed, errors = [], {}
+    for part in parts:
+        try:
+            changed += changed_parts(part)
+        except FeddagError as error:
+            errors[part.name] = error
+    if not changed:
+        first = next(iter(errors.values()))
+        raise first if len(parts) == 1 else FeddagError(f"Of all experiments this leaves none. {first}")
+    _leave_out([*errors], refused)
+    return changed
+
+
+def _leave_out(which: Sequence[str], why: str) -> None:
+    if which:
+        typer.echo(f"Left out, as {why}: {', '.join(which)}.", err=True)
+
+
+def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[Experiment]:
+    """Without what needs a folder that was not given, unless nothing else was asked for."""
+    needing = [part.name for part in parts if _needs_folder(part)]
+    if folder is not None or len(needing) == len(parts):
+        return parts
+    _leave_out(needing, "it needs --folder")
+    return [part for part in parts if part.name not in needing]
+
+
+def _known(methods: str | None, experiment: Experiment) -> str | None:
+    """Those of the methods that the experiment has; all, to be refused, if it has none."""
+    return methods and (",".join(name for name in names(methods) if experiment.has(name)) or methods)
 
 
 def _unless_default(store: Path) -> Path | None:
