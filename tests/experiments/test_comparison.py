@@ -69,10 +69,49 @@ def test_a_published_deviation_of_zero_allows_for_its_rounding():
 
 def test_a_difference_is_tested_over_the_shared_seeds(filled):
     blocks = compared(LINEAR, filled)
-    assert blocks[0].reference == "linear AS-FedDAG"
+    assert blocks[0].reference == blocks[0].tested_against == "linear AS-FedDAG, federated"
     assert _line(blocks, "NOTEARS, all").p_value == pytest.approx(wilcoxon([1.0] * 6).pvalue)
     assert _line(blocks, "linear AS-FedDAG, federated").p_value is None
     assert _line(blocks, "PC, all").p_value is None
+
+
+def test_where_the_reference_has_too_few_seeds_the_best_line_that_has_enough_stands_in(store, made):
+    rows = {row.in_regime: row for row in LINEAR.rows}
+    shds = {"linear AS-FedDAG, federated": [0.0] * 4, "NOTEARS, all": [2.0] * 6, "NOTEARS, separate": [3.0] * 6}
+    shds |= {"NOTEARS-ADMM, federated": [1.0] * 3, "empty, federated": [0.5] * 6}
+    for name, each in shds.items():
+        for seed, shd in enumerate(each, 2021):
+            store.keep(made(rows[name].cell(ER2, seed), shd=shd, tpr=0.9))
+            by_hand = replace(rows["NOTEARS, all"].cell(ER2, seed), parameters={"l1": 0.5})
+            store.keep(made(by_hand, "by hand", shd=0.0, tpr=1.0))
+    blocks = compared(LINEAR, store)
+    tested = {line.row.in_regime: line.p_value for line in blocks[0].lines if line.p_value is not None}
+    assert tested.keys() == {"NOTEARS, separate", "empty, federated", "notears, l1=0.5, all"}
+    told = "against NOTEARS, all, the best with 5 seeds or more; linear AS-FedDAG has fewer."
+    assert told in written(LINEAR, blocks, "text")
+    assert f"*p* {told}" in report(store).page
+    assert blocks[1].reference is None  # nothing was run there
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [("participation", {"participation": 1.0}), ("sensitivity", {"it_fl": 200, "alpha_init": 0.0, "l1": 0.01})],
+)
+def test_variants_are_tested_against_the_published_values_and_not_against_the_best(store, made, name, default):
+    experiment = find_experiment(name).restricted(nodes=[10], methods=["GS-FedDAG"])
+    same = [row for row in experiment.rows if row.parameters[row.varied] == default[row.varied]]
+    others = [row for row in experiment.rows if row not in same]
+    setting = experiment.settings[0]
+    for row in others:
+        for seed in SEEDS:
+            store.keep(made(row.cell(setting, seed), shd=1.0, tpr=0.9))
+    assert compared(experiment, store)[0].reference is None
+    for seed in SEEDS:
+        store.keep(made(same[0].cell(setting, seed), shd=4.0, tpr=0.9))
+    block = compared(experiment, store)[0]
+    assert block.reference == f"{same[0].name}, federated"
+    assert [line.row for line in block.lines if line.p_value is None] == same
+    assert [line.p_value for line in block.lines if line.row in others] == [pytest.approx(1 / 32)] * len(others)
 
 
 def test_few_seeds_make_no_test_and_no_difference_is_none():
@@ -129,7 +168,7 @@ def test_every_format_has_ours_and_the_published(filled, format_):
         rows = list(csv.DictReader(io.StringIO(text)))
         row = next(row for row in rows if (row["row"], row["regime"], row["metric"]) == ("NOTEARS", "all", "SHD"))
         assert (float(row["mean"]), float(row["published_mean"]), row["verdict"]) == (1.5, 1.6, "within")
-        assert (row["reference"], int(row["seeds"])) == ("linear AS-FedDAG", 6)
+        assert (row["reference"], int(row["seeds"])) == ("linear AS-FedDAG, federated", 6)
         return
     sign = r" \$\\pm\$ " if format_ == "latex" else " ± "
     if format_ == "html":

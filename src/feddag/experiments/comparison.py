@@ -61,7 +61,18 @@ class Block:
     setting: Setting
     lines: tuple[Line, ...]
     reference: str | None
-    """The line that others were tested against."""
+    """The line that others were tested against; none where too few seeds allow no test."""
+    stands_in_for: str | None = None
+    """The declared reference, where that has too few seeds."""
+
+    @property
+    def tested_against(self) -> str | None:
+        """For a reader; none where nothing was tested."""
+        if all(line.p_value is None for line in self.lines):
+            return None
+        if self.stands_in_for is None:
+            return self.reference
+        return f"{self.reference}, the best with {ENOUGH_SEEDS} seeds or more; {self.stands_in_for} has fewer"
 
     @property
     def filled(self) -> bool:
@@ -157,18 +168,29 @@ def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence
 
 
 def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line]) -> Block:
-    """Each line against the reference, or, where that is not there, against the best line."""
-    measured = [line for line in lines if line.by_seed and not line.row.sanity]
-    references = [line for line in measured if line.row.label == experiment.reference] or measured
+    """Each line against the reference, or, where that has too few seeds, against the best line that has enough."""
+    enough = [line for line in lines if len(line.by_seed) >= ENOUGH_SEEDS and not line.row.sanity]
+    declared = [line for line in enough if line.row.label == experiment.reference and _as_published(setting, line.row)]
+    references = declared or [line for line in enough if line.row.varied is None and line.chosen != "by hand"]
     if not references:
         return Block(setting, tuple(lines), None)
     lower = LOWER_IS_BETTER[experiment.metrics[0]] is not False
     reference = min(references, key=lambda line: fmean(line.by_seed.values()) * (1 if lower else -1))
+    itself = reference.row.cell(setting, 0).key  # which may stand under several names, one for each varied parameter
     tested = [
-        line if line is reference else replace(line, p_value=signed_rank(line.by_seed, reference.by_seed))
+        line
+        if line.row.cell(setting, 0).key == itself
+        else replace(line, p_value=signed_rank(line.by_seed, reference.by_seed))
         for line in lines
     ]
-    return Block(setting, tuple(tested), reference.name)
+    name = f"{reference.name}, {reference.row.regime}"
+    return Block(setting, tuple(tested), name, None if declared else experiment.reference)
+
+
+def _as_published(setting: Setting, row: Row) -> bool:
+    """Whether nothing is varied, or the varied parameter has the value it has unless varied."""
+    given = {name: value for name, value in row.parameters.items() if name != row.varied}
+    return row.cell(setting, 0).key == replace(row, parameters=given).cell(setting, 0).key
 
 
 def signed_rank(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:

@@ -78,8 +78,8 @@ def _spread(mean: float, deviation: float | None, metric: str) -> str:
 def _note(experiment: Experiment, block: Block) -> str:
     """What the signs mean that stand in the block."""
     notes = [LEGEND] if _has_published(block) else []
-    if any(line.p_value is not None for line in block.lines):
-        notes.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.reference}")
+    if block.tested_against:
+        notes.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.tested_against}")
     return "".join(f"{note}. " for note in notes).strip()
 
 

@@ -116,9 +116,8 @@ def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -
     for block in blocks:
         header, rows = grid(experiment, block)
         measured = [row for row, line in zip(rows, block.lines, strict=True) if line.seeds]
-        tested = any(line.p_value is not None for line in block.lines)
         parts += [f"**{block.setting.title}**", markdown_table(header, measured)]
-        parts += [f"*p* against {block.reference}." if tested else "", markdown_list(notes(block))]
+        parts += [f"*p* against {block.tested_against}." if block.tested_against else "", markdown_list(notes(block))]
     return "\n\n".join(part for part in parts if part)
 
 
