@@ -11,7 +11,7 @@ from scipy.stats import wilcoxon
 
 from feddag.errors import FeddagError
 from feddag.experiments import Cell, find_experiment
-from feddag.experiments.comparison import compared, signed_rank
+from feddag.experiments.comparison import cells_there, compared, signed_rank
 from feddag.experiments.formats import FORMATS, written
 from feddag.experiments.plots import plot
 from feddag.experiments.published import Figure
@@ -184,11 +184,36 @@ def test_every_format_has_ours_and_the_published(filled, format_):
 
 def test_the_report_tells_what_is_there(filled):
     page = report(filled).page
-    assert "| [linear](#linear-models-homogeneous-data-table-1) | Table 1 | 18 of 480 | " in page
+    assert "| [linear](#linear-models-homogeneous-data-table-1) | Table 1 | 12 of 320 | " in page
     assert "| all | NOTEARS | 1.5 ± 0.5 | 1.6 ± 1.6 | = |" in page
-    assert "| gp | Table 2 | 0 of 760 |" in page
+    assert "| gp | Table 2 | 0 of 600 |" in page
     assert page.count("\n## ") == 2  # linear, and figure 8, which shares its cells
     assert "![" not in page
+
+
+def test_a_cell_counts_once_and_sanity_rows_do_not(store, made):
+    experiment = find_experiment("sensitivity")
+    setting = experiment.settings[0]
+    published = [row for row in experiment.rows if row.name.endswith(("it_fl=200", "alpha_init=0.0", "l1=0.01"))]
+    assert len({row.cell(setting, 2021).key for row in published}) == 1 < len(published)
+    for row in (*published, *(row for row in experiment.rows if row.sanity)):
+        store.keep(made(row.cell(setting, 2021), shd=1.0, tpr=0.9))
+    values, defaults = 5 + 4 + 5, 3
+    wanted = len(experiment.settings) * len(experiment.seeds) * (values - defaults + 1)
+    assert cells_there(experiment, store) == (1, wanted)
+    assert cells_there(experiment, None) == (0, wanted)
+    assert f"| sensitivity | Figure 5 | 1 of {wanted} |" in report(store).page
+
+
+def test_a_curve_of_one_point_is_left_out(store, made):
+    experiment = find_experiment("participation").restricted(nodes=[10])
+    *_, half, _, one = [row for row in experiment.rows if not row.sanity]
+    for setting in find_experiment("participation").settings:
+        for row in (one, *(row for row in experiment.rows if row.sanity)):
+            store.keep(made(row.cell(setting, 2021), shd=1.0, tpr=0.9))
+    assert experiment.title not in report(store).page
+    store.keep(made(half.cell(experiment.settings[0], 2021), shd=1.0, tpr=0.9))
+    assert f"## {experiment.title} (Appendix D)" in report(store).page
 
 
 def test_the_report_shows_pictures_that_stand_beside_it(filled, made, tmp_path):

@@ -66,7 +66,21 @@ def test_reasons_stand_below_tables_and_are_counted(store, made):
     page = report(store).page
     assert "\n- NOTEARS, all (SHD worse): no reason found.\n" in page
     (summary,) = [line for line in page.splitlines() if line.startswith("| [linear]")]
-    assert summary.endswith("|  |  | 1 | 1 |")
+    assert summary.endswith("| 1 |  |  | 1 | 1 |")
+
+
+def test_the_summary_counts_figures_of_all_metrics(store, made):
+    row = next(row for row in LINEAR.rows if row.in_regime == "NOTEARS, all")
+    for seed in range(2021, 2026):
+        store.keep(made(row.cell(SF2, seed), shd=20.0, tpr=0.92))
+        store.keep(made(row.cell(ER2, seed), shd=1.6, tpr=0.1))
+    page = report(store).page
+    header = next(line for line in page.splitlines() if line.startswith("| experiment"))
+    assert header.endswith("| published figures measured | better | within | worse | no reason found |")
+    (summary,) = [line for line in page.splitlines() if line.startswith("| [linear]")]
+    unexplained = page.partition("(Table 1)")[2].partition("(Figure 8)")[0].count("no reason found")
+    assert summary.endswith(f"| 4 |  | 2 | 2 | {unexplained} |")
+    assert "Of the 920 published figures (8 are NaN) 4 are measured: 0 better, 2 within, 2 worse." in page
 
 
 def test_every_known_reason_is_of_a_row_and_setting_that_is_published():

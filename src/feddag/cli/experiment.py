@@ -247,18 +247,19 @@ def report(
 
 
 def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word every reader expects here
-    """With the number of cells, and how many of them the store holds.
+    """With the number of cells, sanity rows aside, and how many of them the store holds.
 
     Example: feddag experiment list
     """
+    from feddag.experiments.comparison import cells_there  # noqa: PLC0415
+
     kept = Store(store, create=False) if store != DEFAULT_STORE or store.exists() else None
     table = bare_table()
     for heading in ("name", "in the paper", "what", "cells", "there"):
         table.add_column(heading, no_wrap=heading == "name")
     for each in experiments().values():
-        cells = [*each.cells()]
-        there = "" if kept is None else str(len(kept.of(cells)))
-        table.add_row(each.name, each.place, Text(each.title), str(len(cells)), there)
+        there, cells = cells_there(each, kept)
+        table.add_row(each.name, each.place, Text(each.title), str(cells), "" if kept is None else str(there))
     stdout().print(table)
 
 

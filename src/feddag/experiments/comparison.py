@@ -79,6 +79,13 @@ class Block:
         return any(line.seeds for line in self.lines)
 
 
+def cells_there(experiment: Experiment, store: Store | None) -> tuple[int, int]:
+    """How many cells the store holds, and of how many: each once, and none of the sanity rows, which cost nothing."""
+    learning = replace(experiment, rows=tuple(row for row in experiment.rows if not row.sanity))
+    cells = {cell.key: cell for cell in learning.cells()}
+    return 0 if store is None else len(store.of(cells.values())), len(cells)
+
+
 def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
     """The experiment's rows; further methods that have results; and parameters that were tuned, or chosen by hand."""
     seeds = experiment.seeds if seeds is None else tuple(seeds)

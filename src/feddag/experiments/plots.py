@@ -191,12 +191,12 @@ def _panels(experiment: Experiment, blocks: Sequence[Block]) -> dict[tuple[str, 
 
 
 def is_a_curve(experiment: Experiment, blocks: Sequence[Block]) -> bool:
-    """Whether any line has two points to join."""
+    """Whether any line of a method that learns has two points to join."""
     return any(map(_has_a_course, _panels(experiment, blocks).values()))
 
 
 def _has_a_course(lines: Mapping[str, Sequence[Point]]) -> bool:
-    return any(len(points) > 1 for points in lines.values())
+    return any(len(points) > 1 and not points[0][1].row.sanity for points in lines.values())
 
 
 def _without(axis: str, block: Block) -> str:

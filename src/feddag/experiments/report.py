@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feddag.experiments.comparison import Block, compared
+from feddag.experiments import published
+from feddag.experiments.comparison import Block, cells_there, compared
 from feddag.experiments.experiment import Experiment, experiments
 from feddag.experiments.formats import LEGEND, grid, markdown_list, markdown_table
 from feddag.experiments.plots import can_compare, is_a_curve, picture
-from feddag.experiments.reasons import UNKNOWN, notes
+from feddag.experiments.reasons import UNKNOWN, notes, why
 from feddag.experiments.result import history_of
 from feddag.experiments.settings import DATA, Real
 from feddag.experiments.store import Store
 from feddag.files import atomic_write
 
+VERDICTS = ("better", "within", "worse", "different")
+MEASURED = "published figures measured"
 FIGURES = "figures"
 """The folder of pictures beside the page; in it, each page has one of its own."""
 
@@ -51,24 +54,29 @@ def write_report(store: Store, path: str | os.PathLike[str]) -> None:
 def report(store: Store, pictures: str | None = None) -> Report:
     """With pictures if a folder, as seen from the page, is named for them."""
     parts, summary, drawn = [], [], {}
+    counted: Counter[str] = Counter()
     for experiment in experiments().values():
-        blocks = [block for block in compared(experiment, store) if block.filled]
-        there = sum(line.seeds for block in blocks for line in block.lines if line.row in experiment.rows)
-        wanted = len(list(experiment.cells()))
-        name = f"[{experiment.name}](#{_anchor(experiment)})" if blocks else experiment.name
-        summary.append([name, experiment.place, f"{there} of {wanted}", *_verdicts(experiment, blocks)])
-        if pictures is not None and _worth_a_picture(experiment, blocks, store):
+        blocks = compared(experiment, store)
+        there, wanted = cells_there(experiment, store)
+        verdicts = _verdicts(blocks)
+        counted += verdicts
+        shown = _worth_showing(experiment, blocks)
+        name = f"[{experiment.name}](#{_anchor(experiment)})" if shown else experiment.name
+        summary.append(([name, experiment.place, f"{there} of {wanted}"], verdicts))
+        if pictures is not None and _worth_a_picture(experiment, shown, store):
             drawn[experiment.name] = picture(experiment, store, "svg")
-        if blocks:
-            shown = f"![{experiment.title}]({pictures}/{experiment.name}.svg)" if experiment.name in drawn else ""
-            parts.append(_section(experiment, blocks, shown))
+        if shown:
+            seen = f"![{experiment.title}]({pictures}/{experiment.name}.svg)" if experiment.name in drawn else ""
+            parts.append(_section(experiment, shown, seen))
         for data in DATA[1:]:
             other = _on(experiment, data)
-            others = [] if other is None else [block for block in compared(other, store) if block.filled]
+            others = [] if other is None else _worth_showing(other, compared(other, store))
             if other and others:
                 parts.append(_section(replace(other, title=f"{experiment.title}, {data}"), others))
-    header = ["experiment", "in the paper", "cells there", "better", "within", "worse", UNKNOWN]
     body = "\n\n".join(parts)
+    columns = [MEASURED, *(each for each in VERDICTS if each != "different" or counted[each]), UNKNOWN]
+    header = ["experiment", "in the paper", "cells there", *columns]
+    rows = [[*which, *(str(verdicts[each] or "") for each in columns)] for which, verdicts in summary]
     page = f"""# Results
 
 Every table and figure of the paper of which results are there, mean ± standard deviation over seeds 2021-2030 beside
@@ -81,7 +89,11 @@ or are the published ones; lines marked otherwise are not to be compared. Second
 on a machine of two cores with other work to do. `feddag experiment report` writes this page;
 [experiments.md](experiments.md) tells how to add to it.
 
-{markdown_table(header, summary)}
+{_total(counted)}
+Below, each metric of a line is a figure. A cell is one fit; those of sanity rows are not counted, and shared ones are
+counted in each experiment.
+
+{markdown_table(header, rows)}
 
 {body}
 """
@@ -94,7 +106,7 @@ def _worth_a_picture(experiment: Experiment, blocks: Sequence[Block], store: Sto
         kept = store.of(experiment.cells())
         return any(history_of(result)["graphs"] for result in kept.values())
     if experiment.kind == "curve":
-        return is_a_curve(experiment, blocks)
+        return bool(blocks)
     return experiment.place.startswith(("Table", "Figure")) and any(map(can_compare, blocks))
 
 
@@ -104,11 +116,32 @@ def _on(experiment: Experiment, data: str) -> Experiment | None:
     return experiment.restricted(data=data)  # pyright: ignore[reportArgumentType]
 
 
-def _verdicts(experiment: Experiment, blocks: Sequence[Block]) -> list[str]:
-    """How many of the first metric's figures are better, within or worse; and how many lines are off, unexplained."""
-    counted = Counter(line.entries[experiment.metrics[0]].verdict for block in blocks for line in block.lines)
-    unexplained = sum(UNKNOWN in note for block in blocks for note in notes(block))
-    return [*(str(counted[verdict] or "") for verdict in ("better", "within", "worse")), str(unexplained or "")]
+def _verdicts(blocks: Sequence[Block]) -> Counter[str]:
+    """How many published figures have one of ours beside them; how these are judged; and how many are off without a
+    reason that was found."""
+    counted: Counter[str] = Counter()
+    for block in blocks:
+        for line in block.lines:
+            for metric, entry in line.entries.items():
+                if entry.verdict is not None:
+                    counted.update((MEASURED, entry.verdict))
+                    off = entry.verdict != "within"
+                    counted[UNKNOWN] += off and why(block.setting, line, metric, entry) == UNKNOWN
+    return counted
+
+
+def _total(counted: Mapping[str, int]) -> str:
+    """Where two tables of one experiment print the same figure, it is counted once."""
+    figures = published.figures().values()
+    told = ", ".join(f"{counted[each]} {each}" for each in VERDICTS if each != "different" or counted[each])
+    lacking = sum(figure is None for figure in figures)
+    return f"Of the {len(figures)} published figures ({lacking} are NaN) {counted[MEASURED]} are measured: {told}."
+
+
+def _worth_showing(experiment: Experiment, blocks: Sequence[Block]) -> list[Block]:
+    """Those that have results; none of a curve that is but a point."""
+    filled = [block for block in blocks if block.filled]
+    return [] if experiment.kind == "curve" and not is_a_curve(experiment, filled) else filled
 
 
 def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -> str:
