@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
@@ -112,6 +113,14 @@ def test_variants_are_tested_against_the_published_values_and_not_against_the_be
     assert block.reference == f"{same[0].name}, federated"
     assert [line.row for line in block.lines if line.p_value is None] == same
     assert [line.p_value for line in block.lines if line.row in others] == [pytest.approx(1 / 32)] * len(others)
+
+
+@pytest.mark.parametrize("seeds", [5, 8, 14])
+def test_p_is_that_of_scipy(seeds):
+    for draw in range(3):
+        ours, theirs = np.random.default_rng(draw).integers(0, 5, (2, seeds)).astype(float)
+        p = signed_rank(dict(enumerate(ours)), dict(enumerate(theirs)))
+        assert p == pytest.approx(wilcoxon(ours, theirs, zero_method="pratt").pvalue)
 
 
 def test_few_seeds_make_no_test_and_no_difference_is_none():

@@ -126,7 +126,7 @@ def _verdicts(blocks: Sequence[Block]) -> Counter[str]:
                 if entry.verdict is not None:
                     counted.update((MEASURED, entry.verdict))
                     off = entry.verdict != "within"
-                    counted[UNKNOWN] += off and why(block.setting, line, metric, entry) == UNKNOWN
+                    counted[UNKNOWN] += off and UNKNOWN in why(block.setting, line, metric, entry)
     return counted
 
 
