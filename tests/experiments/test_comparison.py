@@ -200,6 +200,15 @@ def test_the_report_tells_what_is_there(filled):
     assert "![" not in page
 
 
+def test_the_report_heads_other_data_as_beyond_the_paper(filled, made):
+    cell = next(LINEAR.restricted(methods=["PC"], data="standardised").cells([2021]))
+    filled.keep(made(cell, shd=1.0, tpr=0.9))
+    page = report(filled).page
+    assert "\n## Linear models, homogeneous data, standardised (Beyond the paper)\n" in page
+    assert page.count("(Table 1)") == 1
+    assert "(methods.md)" in page
+
+
 def test_a_cell_counts_once_and_sanity_rows_do_not(store, made):
     experiment = find_experiment("sensitivity")
     setting = experiment.settings[0]

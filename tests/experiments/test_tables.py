@@ -86,6 +86,15 @@ def test_a_part_is_chosen_by_nodes_and_data():
         find_experiment("sachs").restricted(data="unequal-noise")
 
 
+def test_other_data_are_beyond_the_paper():
+    linear = find_experiment("linear")
+    part = linear.restricted(data="standardised")
+    assert (part.title, part.place) == ("Linear models, homogeneous data, standardised", "Beyond the paper")
+    assert part.about == "Here on standardised data, which the paper has not."
+    assert linear.restricted(data="raw") == linear
+    assert find_experiment("fmri9").restricted(data="standardised") == find_experiment("fmri9")
+
+
 def test_sites_share_a_fixed_total():
     assert {setting.sites * setting.rows for setting in find_experiment("sites").settings} == {6000}
 

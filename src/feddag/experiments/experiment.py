@@ -19,6 +19,7 @@ from feddag.experiments.settings import Data, Real, Setting, Simulated
 from feddag.learners.registry import METHODS, REGIMES, Regime
 
 Kind = Literal["table", "curve", "history"]
+BEYOND = "Beyond the paper"
 _TEXTS = ("title", "place", "about", "published", "reference", "kind", "axis", "metrics", "seeds")
 _KEYS = frozenset((*_TEXTS, "settings", "rows", "vary", "parameters"))
 
@@ -81,17 +82,25 @@ class Experiment:
         data: Data | None = None,
     ) -> Experiment:
         """A part of it, or the same on other data. Methods are named by their rows, or as they are registered."""
+        if data is not None:
+            return self._on(data).restricted(methods=methods, nodes=nodes)
         chosen, rows = self.settings, self.rows
         if nodes is not None:
             chosen = tuple(setting for setting in chosen if setting.nodes in nodes)
             if not chosen:
                 known = ", ".join(map(str, sorted({setting.nodes for setting in self.settings})))
                 raise FeddagError(f"{self.name} has settings with {known} nodes. Got {nodes} instead.")
-        if data is not None:
-            chosen = tuple(dict.fromkeys(settings.with_data(setting, data) for setting in chosen))
         if methods is not None:
             rows = tuple(row for name in methods for row in self._named(name))
         return replace(self, settings=chosen, rows=rows, open=self.open and methods is None)
+
+    def _on(self, data: Data) -> Experiment:
+        """The same on other data, of which the paper has nothing."""
+        changed = tuple(dict.fromkeys(settings.with_data(setting, data) for setting in self.settings))
+        if changed == self.settings:
+            return self
+        about = f"{self.about} Here on {data} data, which the paper has not.".lstrip()
+        return replace(self, settings=changed, title=f"{self.title}, {data}", place=BEYOND, about=about)
 
     def has(self, name: str) -> bool:
         """Whether a row goes by this name, or any method, which could then be one."""
@@ -153,7 +162,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 def _order(experiment: Experiment) -> tuple[int, str, str]:
-    parts = ("Table", "Figure", "Appendix", "Beyond")
+    parts = ("Table", "Figure", "Appendix", BEYOND)
     return [experiment.place.startswith(part) for part in parts].index(True), experiment.place, experiment.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from feddag.experiments import published
@@ -72,7 +72,7 @@ def report(store: Store, pictures: str | None = None) -> Report:
             other = _on(experiment, data)
             others = [] if other is None else _worth_showing(other, compared(other, store))
             if other and others:
-                parts.append(_section(replace(other, title=f"{experiment.title}, {data}"), others))
+                parts.append(_section(other, others))
     body = "\n\n".join(parts)
     columns = [MEASURED, *(each for each in VERDICTS if each != "different" or counted[each]), UNKNOWN]
     header = ["experiment", "in the paper", "cells there", *columns]
@@ -84,10 +84,11 @@ the published mean ± standard deviation. {LEGEND}.
 Below a table stands why, where a figure is off by more: what was found out; else that few seeds were run; else that it
 may be chance, by Welch's test against the paper's ten graphs; else that no reason was found.
 *p* is of Wilcoxon's signed-rank test over the seeds shared with the method named below each table, where there are five
-or more. Sanity rows need no learning: what does not beat them has learned nothing. Parameters were chosen on seeds 1-10
-or are the published ones; lines marked otherwise are not to be compared. Seconds are those of the fastest fit
-on a machine of two cores with other work to do. `feddag experiment report` writes this page;
-[experiments.md](experiments.md) tells how to add to it.
+or more. Sanity rows need no learning: what does not beat them has not shown that it finds more than the units of the
+columns tell, or chance. Parameters are the published ones, or were chosen on seeds 1-10, as were those of lines marked
+(tuned); lines marked (by hand) are not to be compared. Seconds are those of the fastest fit on a machine of two cores
+with other work to do. [methods.md](methods.md) tells what the methods, rows and regimes are. `feddag experiment report`
+writes this page; [experiments.md](experiments.md) tells how to add to it.
 
 {_total(counted)}
 Below, each metric of a line is a figure. A cell is one fit; those of sanity rows are not counted, and shared ones are
