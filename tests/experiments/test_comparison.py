@@ -188,7 +188,11 @@ def test_every_format_has_ours_and_the_published(filled, format_):
     assert "0.031" in text
     if format_ == "latex":
         assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
-        assert not re.search(r"(?<!\\)[_%#]", text)
+        needs, _, rest = text.partition("\n")
+        assert needs == r"% needs \usepackage{booktabs} and \usepackage{amssymb}"
+        assert not re.search(r"(?<!\\)[_%#]|[▲▼±²<>](?!\$)", rest)
+    for below in ("better,", "against linear AS-FedDAG, federated."):
+        assert below in text
 
 
 def test_the_report_tells_what_is_there(filled):

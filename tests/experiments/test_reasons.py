@@ -61,7 +61,7 @@ def test_chance_is_that_of_welchs_test_on_the_figures_themselves():
 
 def test_reasons_stand_below_tables_and_are_counted(store, made):
     _keep(store, made, "NOTEARS, all", [20.0] * 5)
-    for format_ in ("text", "markdown", "html"):
+    for format_ in ("text", "markdown", "html", "latex"):
         assert "NOTEARS, all (SHD worse): no reason found." in written(LINEAR, compared(LINEAR, store), format_)
     page = report(store).page
     assert "\n- NOTEARS, all (SHD worse): no reason found.\n" in page

@@ -17,6 +17,7 @@ Format = Literal["text", "markdown", "latex", "csv", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 MARKS = {"better": "▲", "within": "=", "worse": "▼", "different": "≠", None: ""}
 LEGEND = "▲ better, = within, ▼ worse than the published mean by its standard deviation"
+_LATEX_NEEDS = r"% needs \usepackage{booktabs} and \usepackage{amssymb}"
 _LATEX = {
     "±": r"$\pm$",
     "▲": r"$\blacktriangle$",
@@ -30,6 +31,9 @@ _LATEX = {
     "%": r"\%",
     "&": r"\&",
     "#": r"\#",
+    "<": "$<$",
+    ">": "$>$",
+    "`": "",
 }
 _DIGITS = {"SHD": 1, "NNZ": 1, "impossible": 1, "TPR": 2, "FDR": 2}
 
@@ -75,12 +79,12 @@ def _spread(mean: float, deviation: float | None, metric: str) -> str:
     return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
 
 
-def _note(experiment: Experiment, block: Block) -> str:
-    """What the signs mean that stand in the block."""
-    notes = [LEGEND] if _has_published(block) else []
+def _below(experiment: Experiment, block: Block) -> list[str]:
+    """What the signs mean that stand in the block; then why figures are off the published ones."""
+    signs = [f"{LEGEND}."] if _has_published(block) else []
     if block.tested_against:
-        notes.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.tested_against}")
-    return "".join(f"{note}. " for note in notes).strip()
+        signs.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.tested_against}.")
+    return [*([" ".join(signs)] if signs else []), *notes(block)]
 
 
 def _heading(experiment: Experiment) -> str:
@@ -95,7 +99,7 @@ def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in [header, *rows]
         ]
-        parts += ["", block.setting.title, *(line.rstrip() for line in lines), _note(experiment, block), *notes(block)]
+        parts += ["", block.setting.title, *(line.rstrip() for line in lines), *_below(experiment, block)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -111,15 +115,18 @@ def markdown_list(texts: Sequence[str]) -> str:
 def _markdown(experiment: Experiment, blocks: Sequence[Block]) -> str:
     parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
     for block in blocks:
-        parts += [f"### {block.setting.title}", markdown_table(*grid(experiment, block)), _note(experiment, block)]
-        parts.append(markdown_list(notes(block)))
+        parts += [f"### {block.setting.title}", markdown_table(*grid(experiment, block))]
+        parts.append(markdown_list(_below(experiment, block)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    parts = []
+    parts = [_LATEX_NEEDS]
     for block in blocks:
         header, rows = grid(experiment, block)
+        below = [
+            rf"\par\smallskip\raggedright\footnotesize {_escaped(note, _LATEX)}" for note in _below(experiment, block)
+        ]
         body = "\n".join(" & ".join(_escaped(text, _LATEX) for text in row) + r" \\" for row in rows)
         parts.append(
             "\n".join(
@@ -134,6 +141,7 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
                     body,
                     r"\bottomrule",
                     r"\end{tabular}",
+                    *below,
                     r"\end{table}",
                 ]
             )
@@ -155,8 +163,7 @@ def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
         parts += [f"<h2>{html.escape(block.setting.title)}</h2>", "<table>"]
         parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in header) + "</tr>")
         parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows]
-        parts += ["</table>", f"<p>{html.escape(_note(experiment, block))}</p>"]
-        parts += [f"<p>{html.escape(note)}</p>" for note in notes(block)]
+        parts += ["</table>", *(f"<p>{html.escape(note)}</p>" for note in _below(experiment, block))]
     return "\n".join(parts) + "\n"
 
 
