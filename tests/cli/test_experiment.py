@@ -108,7 +108,7 @@ def test_of_all_experiments_the_tuned_are_run(feddag, tmp_path, ran):
     store.keep_tuned(Tuned("gp", "PC, all", {"alpha": 0.1}, (1,), "SHD", 1.0, "today"))
     result = feddag("experiment", "run", "all", "--tuned", "--seeds", 2021, "--store", store.path)
     assert {(cell.method, cell.parameters["alpha"], cell.setting.functions) for cell in ran} == {("pc", 0.1, "gp")}
-    assert "Left out, as nothing was tuned for this part of them: linear, heterogeneous," in result.stderr
+    assert "Left out, as they were not tuned for this: linear, heterogeneous," in result.stderr
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def run(
     if tuned:
         from feddag.experiments.tuning import tuned_parts  # noqa: PLC0415
 
-        parts = _each(parts, lambda part: tuned_parts(part, kept), "nothing was tuned for this part of them")
+        parts = _each(parts, lambda part: tuned_parts(part, kept), "they were not tuned for this")
     cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
     outcome = _computed(
         lambda run_cells, progress: run_cells(
