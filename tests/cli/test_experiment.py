@@ -105,7 +105,9 @@ def test_of_all_experiments_one_may_be_left_that_lacks_its_folder(feddag, tmp_pa
 
 def test_of_all_experiments_the_tuned_are_run(feddag, tmp_path, ran):
     store = Store(tmp_path / "results.sqlite")
-    store.keep_tuned(Tuned("gp", "PC, all", {"alpha": 0.1}, (1,), "SHD", 1.0, "today"))
+    store.keep_tuned(
+        Tuned("gp", "PC, all", "raw", nodes, {"alpha": 0.1}, (1,), "SHD", 1.0, "today") for nodes in (10, 40)
+    )
     result = feddag("experiment", "run", "all", "--tuned", "--seeds", 2021, "--store", store.path)
     assert {(cell.method, cell.parameters["alpha"], cell.setting.functions) for cell in ran} == {("pc", 0.1, "gp")}
     assert "Left out, as they were not tuned for this: linear, heterogeneous," in result.stderr

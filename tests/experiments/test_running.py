@@ -74,17 +74,21 @@ def test_the_course_of_an_optimisation_is_kept(store):
     assert np.shape(history["graphs"])[1:] == (4, 4)
 
 
+ENOUGH = replace(SETTING, rows=100)
+"""For sums of many functions."""
+
+
 def test_a_learner_that_has_a_guess_for_each_direction_is_judged_by_it(store):
     for regime in ("federated", "all"):
-        run([Cell(SETTING, "search", regime, 1, {"sharing": "all"})], store)
+        run([Cell(ENOUGH, "search", regime, 1, {"sharing": "all"})], store)
     assert [result.graph["undirected"] for result in store.results()] == [[[]], [[]]]
 
 
 def test_what_it_only_guessed_is_kept_too(store):
-    cell = Cell(SETTING, "search", "federated", 1, {"sharing": "all"})
+    cell = Cell(ENOUGH, "search", "federated", 1, {"sharing": "all"})
     run([cell], store)
     (result,) = store.results()
-    learner = cell.learner().fit(list(SETTING.draw(1).silos))
+    learner = cell.learner().fit(list(ENOUGH.draw(1).silos))
     assert learner.graph_.undirected_edges
     (reported,) = reported_graphs(result)
     np.testing.assert_array_equal(reported.adjacency, learner.graph_.adjacency)

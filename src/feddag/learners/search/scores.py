@@ -253,7 +253,7 @@ class CommonScores(Scores):
 
     def _check_rows(self) -> None:
         functions = summed_functions(self.nodes, pairs=False)
-        if not may_be_summed(functions, self.rows):
+        if self._sites > 1 and not may_be_summed(functions, self.rows):  # of one alone nothing leaves
             raise FeddagError(
                 f"With sharing='all', sums over all sites of {functions} functions of {self.nodes} variables leave the "
                 f"sites, which over fewer than {functions * ROWS_PER_SUMMED_FUNCTION} rows tell about single ones. "
