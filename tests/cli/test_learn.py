@@ -6,6 +6,7 @@ import shutil
 from importlib import reload
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import feddag as package
@@ -295,3 +296,20 @@ def test_the_run_does_not_depend_on_the_working_directory(feddag, sites, quick, 
 
     sources = [site["source"] for site in json.loads((tmp_path / "run" / "run.json").read_text())["sites"]]
     assert sources == [str(tmp_path / "data" / name) for name in ("site-01.csv", "site-02.csv")]
+
+
+def test_edges_that_may_be_chance_are_named(feddag, tmp_path):
+    rng = np.random.default_rng(1)
+    for k in range(2):
+        values = rng.standard_t(2, (200, 8))
+        values[:, 1] += 2 * np.tanh(3 * values[:, 0])
+        pd.DataFrame(values, columns=list("abcdefgh")).to_csv(tmp_path / f"{k}.csv", index=False)
+    result = feddag("learn", tmp_path / "0.csv", tmp_path / "1.csv", "--method", "search", "--out", tmp_path / "run")
+    learned = package.load(tmp_path / "run")
+    table = learned.edge_evidence_
+    assert list(learned.doubtful_edges) == list(
+        zip(table.cause[~table.present], table.effect[~table.present], strict=True)
+    )
+    assert ("a", "b") not in learned.doubtful_edges
+    (told,) = [line for line in result.stdout.splitlines() if line.startswith("Perhaps there by chance: ")]
+    assert len(told.split(", ")) == len(learned.doubtful_edges) > 0

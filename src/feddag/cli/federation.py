@@ -9,7 +9,7 @@ from rich.table import Table
 
 from feddag.cli.assessing import assessed, keep, show_assessment
 from feddag.cli.fitting import watched
-from feddag.cli.tables import edge_table, stdout
+from feddag.cli.tables import show_edges, stdout
 from feddag.federation.flare.analyst import analyst
 from feddag.federation.flare.demo import run_demo
 from feddag.federation.flare.kits import SERVER, Kit
@@ -74,7 +74,7 @@ def run(
     folder = Run.start_federated(out, agreed)
     learned = _learn(agreed, opened, folder, quiet=quiet)
     console = stdout()
-    console.print(edge_table(learned.graph_))
+    show_edges(console, learned)
     show_assessment(console, assessed(folder, learned, None, quiet=True))
     typer.echo(f"Written into {out}. See: feddag report {out}")
 
@@ -128,5 +128,5 @@ def demo(
     """
     console = Console(stderr=True, highlight=False)
     learned, truth = watched(lambda progress: run_demo(sites, seed, progress, console.print), quiet=False)
-    stdout().print(edge_table(learned.graph_))
+    show_edges(stdout(), learned)
     typer.echo(f"Errors compared with the true graph (SHD): {compare(learned.graph_, truth).shd}")

@@ -9,7 +9,7 @@ import typer
 from feddag.cli.assessing import assessed, show_assessment, warn
 from feddag.cli.fitting import watched_run
 from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
-from feddag.cli.tables import edge_table, edges_of, stdout
+from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
 from feddag.learners.registry import METHODS, Regime, find_method, make_learner
@@ -244,7 +244,7 @@ def _show(learned: Learner, run: Run, tables: Sequence[Silo] | None = None, *, q
     console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
     if learned.learned_alone:
         console.print("(Each site learned alone; scores are means over the sites.)")
-    console.print(edge_table(graph))
+    show_edges(console, learned)
     show_assessment(console, assessed(run, learned, tables, quiet=quiet))
     console.print(f"Written into {run.folder}:", markup=False, soft_wrap=True)
     console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")

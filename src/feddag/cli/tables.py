@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from feddag.graphs import CausalGraph
+from feddag.learners import Learner
 
 Verdict = Literal["found", "missing", "extra", "reversed"]
 
@@ -73,6 +74,14 @@ def edge_table(graph: CausalGraph) -> Table:
         forth, back = graph.scores[source, target], graph.scores[target, source]
         table.add_row(Text(str(edge)), f"{forth if edge.directed else max(forth, back):.2f}")
     return table
+
+
+def show_edges(console: Console, learned: Learner) -> None:
+    console.print(edge_table(learned.graph_))
+    doubtful = {frozenset(edge) for edge in learned.doubtful_edges}
+    if doubtful:
+        told = ", ".join(str(edge) for edge in edges_of(learned.graph_) if {edge.source, edge.target} in doubtful)
+        console.print(f"Perhaps there by chance: {told}", markup=False, soft_wrap=True)
 
 
 def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from feddag.cli.interruption import EXIT_CODE
 from feddag.cli.progress import shown_progress
-from feddag.cli.tables import edge_table, edges_of, stdout
+from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
 from feddag.following import follow
 from feddag.runs import Run, load, resume_command
@@ -49,9 +49,10 @@ def _show(run: Path) -> None:
     if not Run.open(run).finished:
         typer.echo(f"The run has stopped before its end. Go on with: {resume_command(run)}", err=True)
         raise typer.Exit(STOPPED)
-    graph, console = load(run).graph_, stdout()
-    console.print(f"Finished: {len(edges_of(graph))} edges among {len(graph.names)} variables:")
-    console.print(edge_table(graph))
+    learned, console = load(run), stdout()
+    edges, variables = len(edges_of(learned.graph_)), len(learned.graph_.names)
+    console.print(f"Finished: {edges} edges among {variables} variables:")
+    show_edges(console, learned)
 
 
 def _serve(run: Path, port: int) -> None:

@@ -149,6 +149,12 @@ class Learner(BaseEstimator, ABC):
         check_is_fitted(self)
         return isinstance(self.history_, dict)
 
+    @property
+    def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
+        """Edges of the graph that may be there by chance, where the learner can tell."""
+        check_is_fitted(self)
+        return ()
+
     def tables(self) -> dict[str, pd.DataFrame]:
         """What a learner has to show beside graph, scores and history, by name: a run's folder holds it as CSV."""
         check_is_fitted(self)

@@ -219,6 +219,12 @@ class EvidenceSearch(FederatedLearner):
             clock=clock,
         )
 
+    @property
+    def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
+        edges = self.edge_evidence_
+        doubtful = edges[edges.present.eq(False)]
+        return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
+
     def tables(self) -> dict[str, pd.DataFrame]:
         causes, effects = np.nonzero(self.dag_.adjacency)
         return super().tables() | {
