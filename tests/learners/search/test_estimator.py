@@ -11,6 +11,8 @@ from sklearn.base import clone
 import feddag
 from feddag import EvidenceSearch, FeddagError, compare, simulate
 from feddag.graphs import is_dag
+from feddag.learners.search import coordinator
+from feddag.learners.search.scores import OwnScores
 
 SIMULATION = simulate(6, heterogeneous=True, sites=4, rows=[150, 250, 200, 200], seed=5)
 COMMON = simulate(6, mechanism="gp", sites=3, rows=300, seed=5)
@@ -69,6 +71,18 @@ def test_what_it_reports_belongs_together(learned):
 def test_it_stays_within_two_hundred_rounds_at_twenty_variables():
     learner = EvidenceSearch().fit(simulate(20, mechanism="gp-add", sites=2, rows=80, seed=1))
     assert len(learner.history_.rounds) < 200
+
+
+@pytest.mark.parametrize("start", [None, ["x5", "x4", "x3", "x2", "x1", "x0"]])
+def test_guesses_and_searches_side_by_side_save_rounds_and_change_nothing(monkeypatch, start):
+    quick = EvidenceSearch(restarts=4, seed=1, start=start).fit(SIMULATION)
+    monkeypatch.setattr(coordinator, "_SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(OwnScores, "guesses", 0)
+    plain = EvidenceSearch(restarts=4, seed=1, start=start).fit(SIMULATION)
+    np.testing.assert_array_equal(quick.dag_.adjacency, plain.dag_.adjacency)
+    np.testing.assert_array_equal(quick.edge_frequencies_, plain.edge_frequencies_)
+    pd.testing.assert_frame_equal(quick.edge_evidence_, plain.edge_evidence_)
+    assert len(quick.history_.rounds) < len(plain.history_.rounds)
 
 
 def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, learned):

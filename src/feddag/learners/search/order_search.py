@@ -24,8 +24,6 @@ from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 AHEAD = 4
 """After a move, what so many variables in turn will ask is asked at once; twice as many each time that none moves."""
-GUESSES = 48
-"""So many neighbourhoods in all, at most, are asked for in a round because they may be wanted in the next."""
 
 Wanted = list[list[Family]]
 """Of each question the family whose neighbourhood it must know, and then those that it will probably ask for next."""
@@ -156,7 +154,7 @@ class OrderSearch:
                 wanted = next(asking)
             except StopIteration as finished:
                 return finished.value
-            guesses = GUESSES // len(wanted)
+            guesses = self._scores.guesses // len(wanted)
             self._scores.ask_neighbourhoods(chain.from_iterable(each[: 1 + guesses] for each in wanted))
 
     def _picking(self, questions: Iterable[Family]) -> Asking[None]:

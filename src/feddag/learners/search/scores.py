@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8, UInt8
@@ -69,6 +69,9 @@ class Scores(ABC):
     `neighbourhood[family]` holds coarse scores: those of all families that differ from it by one parent, and in the
     child's own place that of the family itself. `joint[family]` is the family's joint score.
     """
+
+    guesses: ClassVar[int] = 0
+    """So many neighbourhoods in all, at most, are worth asking for because they may be wanted next."""
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
@@ -180,6 +183,8 @@ class Scores(ABC):
 class OwnScores(Scores):
     """Every site has its own mechanisms and scores them itself: sums of one number per family."""
 
+    guesses: ClassVar = 48  # a round costs more than so many
+
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         return self._ask(sites.NEIGHBOURHOODS, self._task(families))["scores"]
 
@@ -238,12 +243,14 @@ class CommonScores(Scores):
 
     def _common_frame(self) -> dict[str, np.ndarray]:
         """What every site standardises with: the mean and the deviation of all rows."""
-        if self._frame is None:
+        frame = self._frame
+        if frame is None:
             self._check_rows()
             mean = self._ask(sites.MEANS, {})["mean"]
             variance = self._ask(sites.VARIANCES, {"mean": mean})["variance"]
-            self._set_frame({"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)})
-        return self._frame or {}
+            frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
+            self._set_frame(frame)
+        return frame
 
     def _set_frame(self, frame: dict[str, np.ndarray]) -> None:
         self._frame = frame
