@@ -24,6 +24,7 @@ from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
 from feddag.learners.causal_learn import causal_learn
 from feddag.learners.ges import GES
+from feddag.learners.notears import NOTEARS
 from feddag.learners.pc import PC
 from feddag.learners.regimes import POOLED
 from feddag.models import Linear, Model
@@ -124,6 +125,8 @@ VARIANTS: dict[str, Learner] = {
     "PC, level 0.1": PC(0.1),
     **{f"PC, {rule}": PCOriented(**how) for rule, how in PC_RULES.items()},
     **{f"PC, {rule}, level 0.05": PCOriented(0.05, **how) for rule, how in PC_RULES.items()},
+    "NOTEARS": NOTEARS(),
+    **{f"NOTEARS, l1 = {l1}": NOTEARS(l1=l1) for l1 in (0.02, 0.05, 0.2, 0.3)},
     "GES": GES(),
     **{f"GES, penalty × {factor}": GESPenalised(factor) for factor in (0.5, 2, 4, 10, 20)},
     "CAM": CAM(),
