@@ -69,7 +69,7 @@ def test_every_array_that_leaves_a_site_has_words(monkeypatch, method, regime, p
         return mean
 
     monkeypatch.setattr(InProcess, "aggregate", watched)
-    make_learner(method, regime, **parameters).fit(simulate(3, mechanism="linear", sites=3, rows=40, seed=3))
+    make_learner(method, regime, **parameters).fit(simulate(3, mechanism="linear", sites=3, rows=48, seed=3))
     assert asked
     for task, arrays in asked.items():
         assert all(DISCLOSURES[task].words(array) for array in arrays), (task, arrays)
