@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from feddag import FeddagError, make_learner
 from feddag.graphs import is_dag
@@ -74,6 +75,11 @@ class TestEveryMethodInEveryRegime:
         assert learned.sites_ == tuple(silo.name for silo in SIMULATION.silos)
         assert learned.learned_alone == (regime in ("separate", "voting"))
         np.testing.assert_array_equal(learned.edge_scores_, learned.graph_.scores)
+
+    def test_has_nothing_to_show_before_it_is_fitted(self, name, regime):
+        for shown in (lambda new: new.doubtful_edges, lambda new: new.learned_alone, lambda new: new.tables()):
+            with pytest.raises(NotFittedError):
+                shown(learner(name, regime))
 
     def test_is_a_function_of_data_and_parameters(self, name, regime, fitted):
         again = learner(name, regime).fit(SIMULATION)

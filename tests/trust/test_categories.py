@@ -96,8 +96,8 @@ def test_the_common_regression_of_a_category_is_that_of_all_rows_together():
     rows = np.concatenate([site._training for site in local])
     frame = Frame.of(rows.mean(axis=0), rows.var(axis=0), levels)
     design = Design(rows, frame)
-    features = design.functions((0, 1), len(rows))
-    ends, fit = layer_ends((0, 1), levels, len(rows)), CategoryFit(**under("2", common))
+    features = design.functions((0, 1), len(rows), summed=True)
+    ends, fit = layer_ends((0, 1), levels, len(rows), summed=True), CategoryFit(**under("2", common))
     own = CategoryFit.to(features, design.codes(2), 3, ends)
     np.testing.assert_allclose(fit.theta, own.theta, rtol=1e-5, atol=1e-7)
     features = features[:, : len(fit.theta) // 2 - 1]

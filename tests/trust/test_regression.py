@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from feddag.learners.search.evidence import ROWS_PER_SUMMED_FUNCTION
 from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, layer_ends
 
 
@@ -42,15 +43,18 @@ def test_units_shift_a_density_by_their_logarithm():
 
 @pytest.mark.parametrize("parents", [(), (0,), (2,), (0, 1), (0, 2), (2, 3), (0, 1, 2, 3)])
 @pytest.mark.parametrize("rows", [12, 2000])
-def test_layers_end_where_the_functions_do(parents, rows):
+@pytest.mark.parametrize("summed", [False, True])
+def test_layers_end_where_the_functions_do(parents, rows, summed):
     draw = np.random.default_rng(0)
     values = np.column_stack([draw.normal(size=(30, 2)), draw.integers(2, size=30), draw.integers(3, size=30)])
     levels = np.array([0, 0, 2, 3])
     design = Design(values, Frame.of(values.mean(axis=0), values.var(axis=0), levels))
-    ends = layer_ends(parents, levels, rows)
+    ends = layer_ends(parents, levels, rows, summed=summed)
 
     assert ends == sorted(set(ends))
-    assert design.functions(parents, rows).shape == (30, ends[-1])
+    assert design.functions(parents, rows, summed=summed).shape == (30, ends[-1])
+    if summed:
+        assert len(ends) == 1 or ROWS_PER_SUMMED_FUNCTION * ends[-1] <= rows
 
 
 def test_categories_have_probabilities_that_add_up_to_one_even_of_levels_never_seen():

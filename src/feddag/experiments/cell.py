@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from feddag.errors import FeddagError
-from feddag.experiments.settings import Setting
+from feddag.experiments.settings import Real, Setting
 from feddag.learners.registry import Regime, find_method, make_learner, regime_of
 
 _NOT_OF_THE_RESULT = ("workers",)
@@ -80,7 +80,7 @@ class Cell:
     @property
     def seed_matters(self) -> bool:
         """A real data set is one draw: a method without chance gives the same on every seed."""
-        return not hasattr(self.setting, "real") or "seed" in self._defaults()
+        return not isinstance(self.setting, Real) or "seed" in self._defaults()
 
     @property
     def title(self) -> str:

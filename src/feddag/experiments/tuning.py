@@ -14,7 +14,7 @@ from feddag.experiments.comparison import LOWER_IS_BETTER
 from feddag.experiments.experiment import Experiment, Row
 from feddag.experiments.running import Outcome, Standing, run
 from feddag.experiments.seeds import TUNING, check_tuning
-from feddag.experiments.settings import Setting
+from feddag.experiments.settings import Real, Setting
 from feddag.experiments.store import Store, Tuned
 from feddag.learners.registry import find_method
 from feddag.parameters import Grid, combinations
@@ -48,7 +48,7 @@ def tune(
     """
     seeds = tuple(seeds)
     check_tuning(seeds)
-    if any(hasattr(setting, "real") for setting in experiment.settings):
+    if any(isinstance(setting, Real) for setting in experiment.settings):
         raise FeddagError(
             f"{experiment.name} has real data, whose truth must choose nothing. Choose without it: feddag tune SILO..."
         )

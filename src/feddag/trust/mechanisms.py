@@ -82,7 +82,7 @@ def common_mechanisms(
     answer = ask(federation, sites.SUMS, task)
     fits = {}
     for child, parents in families(dag):
-        sums, ends = under(f"{child}", answer), layer_ends(parents, levels, rows)
+        sums, ends = under(f"{child}", answer), layer_ends(parents, levels, rows, summed=True)
         if levels[child]:
             question = {**task, "child": np.array(child), **sums}
             fit = CategoryFit.by(partial(_likelihood, federation, question, rows), sums["frequencies"], ends, rows)

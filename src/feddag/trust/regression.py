@@ -33,6 +33,8 @@ from feddag.learners.search.evidence import (
     best_fit,
     centred_gram,
     layers,
+    may_be_summed,
+    most_joint_functions,
 )
 
 _LEAST_RESIDUAL = 1e-9
@@ -63,7 +65,7 @@ class Design:
         self.values = (values - frame.origin) / frame.scale
         self._features = Features(np.where(frame.levels == 0, self.values, 0.0))
 
-    def functions(self, parents: Sequence[int], rows: int) -> Float[np.ndarray, "row feature"]:
+    def functions(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
         """Those of one set of parents, in the layers of `layer_ends`, for a regression that is fitted to so many rows.
 
         Linear functions and indicators come first, then waves of single parents, then products of indicators with these
@@ -71,15 +73,14 @@ class Design:
         """
         numbers = tuple(parent for parent in parents if not self.frame.levels[parent])
         linear, single = len(numbers), len(numbers) * FUNCTIONS
-        waves = self._features.joint(numbers, rows)
+        waves = self._features.joint(numbers, most_joint_functions(rows))
         indicators = [self._indicators(parent) for parent in parents if self.frame.levels[parent]]
         products = [_products(each, waves[:, :single]) for each in indicators]
         products += [_products(one, other) for k, one in enumerate(indicators) for other in indicators[:k]]
         if not _mixed(parents, self.frame.levels, rows):
             products = []
-        return np.concatenate(
-            [waves[:, :linear], *indicators, waves[:, linear:single], *products, waves[:, single:]], axis=1
-        )
+        every = [waves[:, :linear], *indicators, waves[:, linear:single], *products, waves[:, single:]]
+        return np.concatenate(every, axis=1)[:, : layer_ends(parents, self.frame.levels, rows, summed=summed)[-1]]
 
     def _indicators(self, column: int) -> Float[np.ndarray, "row level"]:
         return LINEAR_WEIGHT * (self.values[:, column, None] == np.arange(self.frame.levels[column]))
@@ -88,13 +89,18 @@ class Design:
         return self.values[:, column].astype(int)
 
 
-def layer_ends(parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int) -> list[int]:
-    """Where the layers of `Design.functions` end."""
+def layer_ends(
+    parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int, *, summed: bool = False
+) -> list[int]:
+    """Where the layers of `Design.functions` end.
+
+    If sites sum the products of functions over all their rows, there are fewer layers, but the first in any case.
+    """
     indicators = int(sum(levels[parent] for parent in parents))
-    linear, additive, *joint = layers(sum(not levels[parent] for parent in parents), rows)
+    linear, additive, *joint = layers(sum(not levels[parent] for parent in parents), most_joint_functions(rows))
     shift = indicators + _mixed(parents, levels, rows)
     ends = [linear + indicators, additive + indicators, *(end + shift for end in (additive, *joint))]
-    return list(dict.fromkeys(ends))
+    return [end for end in dict.fromkeys(ends) if end == ends[0] or not summed or may_be_summed(end, rows)]
 
 
 def _mixed(parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int) -> int:

@@ -90,7 +90,7 @@ class TrustSite(Stateless):
                 counts = np.bincount(design.codes(child), minlength=int(self._levels[child]))
                 answer |= prefixed(f"{child}", {"frequencies": counts / len(self._training)})
                 continue
-            features = design.functions(parents, int(arrays["rows"]))
+            features = design.functions(parents, int(arrays["rows"]), summed=True)
             answer |= prefixed(f"{child}", asdict(Sums.of(features, design.values[:, child])))
         return answer
 
@@ -99,7 +99,7 @@ class TrustSite(Stateless):
         design, rows = Design(self._training, self._common_frame(arrays)), int(arrays["rows"])
         child, parents = families(arrays["graph"])[int(arrays["child"])]
         levels = seen_levels(design.codes(child), arrays["frequencies"])
-        found = likelihood(arrays["theta"], design.functions(parents, rows), levels)
+        found = likelihood(arrays["theta"], design.functions(parents, rows, summed=True), levels)
         return {name: np.asarray(value) / len(self._training) for name, value in found._asdict().items()}
 
     def _mechanisms(self, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -112,7 +112,7 @@ class TrustSite(Stateless):
         gains = np.zeros(self._held_out.shape)
         for child, parents in families(arrays["graph"]):
             fitted = under(f"{child}", arrays)
-            features = design.functions(parents, int(arrays["rows"]))
+            features = design.functions(parents, int(arrays["rows"]), summed=True)
             if self._levels[child]:
                 common = CategoryFit(**fitted).log_densities(features, design.codes(child))
             else:

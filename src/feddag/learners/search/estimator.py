@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from feddag import parameters as must_be
@@ -221,15 +222,14 @@ class EvidenceSearch(FederatedLearner):
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
-        edges = self.edge_evidence_
-        doubtful = edges[edges.present.eq(False)]
+        check_is_fitted(self)
+        doubtful = self.edge_evidence_[self.edge_evidence_.present.eq(False)]
         return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        causes, effects = np.nonzero(self.dag_.adjacency)
-        return super().tables() | {
-            "edge_evidence": self.edge_evidence_.assign(frequency=self.edge_frequencies_[causes, effects])
-        }
+        tables = super().tables()
+        frequencies = self.edge_frequencies_[np.nonzero(self.dag_.adjacency)]
+        return tables | {"edge_evidence": self.edge_evidence_.assign(frequency=frequencies)}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()

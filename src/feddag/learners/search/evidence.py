@@ -91,39 +91,45 @@ class Features:
         products = [self._waves[one, a] * self._waves[other, b] for a, b in PAIR_DEGREES]
         return np.concatenate([single, np.stack(products, axis=1).reshape(-1, rows)]).T
 
-    def joint(self, parents: tuple[int, ...], rows: int) -> Float[np.ndarray, "row feature"]:
-        """Functions of one set of parents, in the layers that `layers` counts; `rows` are those of all sites."""
+    def joint(self, parents: tuple[int, ...], most: int) -> Float[np.ndarray, "row feature"]:
+        """Functions of one set of parents, in the layers that `layers` counts."""
         chosen = list(parents)
         parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
         if len(chosen) > 1:
-            degrees = joint_degrees(len(chosen), rows)
+            degrees = joint_degrees(len(chosen), most)
             product = self._waves[chosen[0]][degrees[:, 0]]
             for position, parent in enumerate(chosen[1:], start=1):
                 product *= self._waves[parent][degrees[:, position]]
             parts.append(product)
         return np.concatenate(parts).T
 
-    def layers(self, parents: tuple[int, ...], rows: int) -> list[int]:
+    def layers(self, parents: tuple[int, ...], most: int) -> list[int]:
         """Where the layers of `joint` end."""
-        return layers(len(parents), rows)
+        return layers(len(parents), most)
 
 
-def joint_degrees(parents: int, rows: int) -> Int[np.ndarray, "function parent"]:
+def most_joint_functions(rows: int) -> int:
+    """Of several parents together, in a regression on one site's own rows."""
+    return min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION)
+
+
+def most_joint_functions_summed(parents: int, rows: int) -> int:
+    """The same where sites sum the products of functions over all their rows."""
+    return min(JOINT_FUNCTIONS, rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
+
+
+@cache
+def joint_degrees(parents: int, most: int) -> Int[np.ndarray, "function parent"]:
     """The degree of each joint function in each parent: all up to a total degree, by total degree.
 
     Whole layers only, so that no parent is preferred to another.
     """
-    return _joint_degrees(parents, min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION))
-
-
-@cache
-def _joint_degrees(parents: int, limit: int) -> Int[np.ndarray, "function parent"]:
     found = [np.zeros((1, parents), dtype=int)]
     size = 1
     for degree in range(1, HIGHEST_DEGREE + 1):
-        layer = [np.bincount(each, minlength=parents) for each in _spread(parents, degree, limit - size)]
+        layer = [np.bincount(each, minlength=parents) for each in _spread(parents, degree, most - size)]
         size += len(layer)
-        if size > limit:
+        if size > most:
             break
         found.append(np.array(layer))
     return np.concatenate(found)
@@ -139,11 +145,14 @@ def _spread(parents: int, degree: int, limit: int) -> list[tuple[int, ...]]:
     return found
 
 
-def layers(parents: int, rows: int) -> list[int]:
-    """Where the layers of joint features end: the linear ones, all additive ones, then total degree by total degree."""
+def layers(parents: int, most: int) -> list[int]:
+    """Where the layers of joint features end: the linear ones, all additive ones, then total degree by total degree.
+
+    `most` is how many functions of several parents there may be; there is one at least.
+    """
     ends = [parents, parents * FUNCTIONS]
     if parents > 1:
-        degrees = joint_degrees(parents, rows).sum(axis=1)
+        degrees = joint_degrees(parents, most).sum(axis=1)
         ends += [ends[1] + int((degrees <= degree).sum()) for degree in range(degrees.max() + 1)]
     return ends
 
@@ -155,11 +164,6 @@ def summed_functions(nodes: int, *, pairs: bool) -> int:
 
 def may_be_summed(functions: int, rows: float) -> bool:
     return functions * ROWS_PER_SUMMED_FUNCTION <= rows
-
-
-def rows_that_count(parents: int, rows: int) -> int:
-    """For `Features.joint`, where sites sum products: so many that it has no more functions than may be summed."""
-    return ROWS_PER_JOINT_FUNCTION * (rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
 
 
 def centred_gram(

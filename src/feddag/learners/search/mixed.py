@@ -25,12 +25,11 @@ from feddag.learners.search.discrete import (
 from feddag.learners.search.evidence import (
     FUNCTIONS,
     HIGHEST_DEGREE,
-    JOINT_FUNCTIONS,
     LINEAR_WEIGHT,
-    ROWS_PER_JOINT_FUNCTION,
     CoarseEvidence,
     Features,
     Targets,
+    most_joint_functions,
 )
 from feddag.learners.search.sites import OwnMechanisms, by_parents
 from feddag.silos import Silo
@@ -54,25 +53,25 @@ class MixedFeatures(Features):
             self._single[node] = 0.0
             self._single[node, : len(functions)] = LINEAR_WEIGHT * functions
 
-    def joint(self, parents: tuple[int, ...], rows: int) -> Float[np.ndarray, "row feature"]:
+    def joint(self, parents: tuple[int, ...], most: int) -> Float[np.ndarray, "row feature"]:
         if not self._contrasts.keys() & set(parents):
-            return super().joint(parents, rows)
+            return super().joint(parents, most)
         smooth = [node for node in parents if node not in self._contrasts]
         linear = [self._single[node, : self._linear(node)] for node in parents]
         parts = [*linear, self._single[smooth, 1:].reshape(-1, len(self.values))]
         if len(parents) > 1:
-            columns = np.concatenate(self._joint_columns(parents, rows))
+            columns = np.concatenate(self._joint_columns(parents, most))
             parts.append(np.prod([self._of_one(node)[columns[:, k]] for k, node in enumerate(parents)], axis=0))
         return np.concatenate(parts).T
 
-    def layers(self, parents: tuple[int, ...], rows: int) -> list[int]:
+    def layers(self, parents: tuple[int, ...], most: int) -> list[int]:
         if not self._contrasts.keys() & set(parents):
-            return super().layers(parents, rows)
+            return super().layers(parents, most)
         smooth = sum(node not in self._contrasts for node in parents)
         linear = sum(map(self._linear, parents))
         sizes = [linear, smooth * (FUNCTIONS - 1)]
         if len(parents) > 1:
-            sizes += [len(layer) for layer in self._joint_columns(parents, rows)]
+            sizes += [len(layer) for layer in self._joint_columns(parents, most)]
         return np.cumsum(sizes).tolist()
 
     def additive(self, parents: tuple[int, ...]) -> int:
@@ -88,10 +87,10 @@ class MixedFeatures(Features):
             return self._waves[node]
         return np.concatenate([np.ones((1, len(self.values))), self._contrasts[node]])
 
-    def _joint_columns(self, parents: tuple[int, ...], rows: int) -> list[Int[np.ndarray, "function parent"]]:
+    def _joint_columns(self, parents: tuple[int, ...], most: int) -> list[Int[np.ndarray, "function parent"]]:
         waves = (1,) * (HIGHEST_DEGREE + 1)
         widths = tuple((1, self._linear(node)) if node in self._contrasts else waves for node in parents)
-        return joint_columns(widths, min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION))
+        return joint_columns(widths, most)
 
 
 class _Indicators(NamedTuple):
@@ -175,12 +174,12 @@ class MixedMechanisms(OwnMechanisms):
             scores[~discrete], likelihoods[:, ~discrete] = super()._with_rows(smooth)
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
-        places = np.flatnonzero(discrete)
+        places, most = np.flatnonzero(discrete), most_joint_functions(count)
         for members, families in by_parents(parents[discrete]):
-            features, ends = self._features.joint(members, count), self._features.layers(members, count)
-            most = self._features.additive(members) + MOST_JOINT_FUNCTIONS
-            additive = [end for end in ends if end <= self._features.additive(members)]
-            used = [*additive, max(end for end in ends if end <= most)]
+            features, ends = self._features.joint(members, most), self._features.layers(members, most)
+            additive = self._features.additive(members)
+            used = [end for end in ends if end <= additive]
+            used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
             for family in places[families]:
                 fit = discrete_fit(features, self._levels[int(children[family])], used)

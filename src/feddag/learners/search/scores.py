@@ -24,7 +24,7 @@ from feddag.learners.search.evidence import (
     centred_gram,
     layers,
     may_be_summed,
-    rows_that_count,
+    most_joint_functions_summed,
     summed_functions,
 )
 from feddag.learners.search.sites import coefficients, from_triangle
@@ -317,7 +317,8 @@ class CommonScores(Scores):
 
     def _fit(self, child: int, parents: int, moments: _Moments) -> Fit:
         precision = None if self._precisions is None else float(self._precisions[child])
-        ends = layers(parents.bit_count(), rows_that_count(parents.bit_count(), int(self.rows)))
+        count = parents.bit_count()
+        ends = layers(count, most_joint_functions_summed(count, int(self.rows)))
         return best_fit(moments.gram, moments.cross[:, child], self.rows, self.rows, ends, precision)
 
     def _comparisons(

@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
-from feddag.learners.search.evidence import CoarseEvidence, Features, best_fit, centred_gram, rows_that_count
+from feddag.learners.search.evidence import (
+    CoarseEvidence,
+    Features,
+    best_fit,
+    centred_gram,
+    most_joint_functions,
+    most_joint_functions_summed,
+)
 from feddag.silos import Silo
 
 ROWS = "search.rows"
@@ -111,13 +118,13 @@ class OwnMechanisms(FamilySite):
         self, families: Arrays, precisions: Float[np.ndarray, " node"] | None, *, residuals: bool
     ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
         """The joint evidence of families, and what their regressions leave unexplained (standardised)."""
-        count = len(self._values)
+        count, most = len(self._values), most_joint_functions(len(self._values))
         scores = np.empty(len(families["children"]))
         left = np.empty((count if residuals else 0, len(scores)))
         for parents, members in by_parents(families["parents"]):
-            features = self._features.joint(parents, count)
+            features = self._features.joint(parents, most)
             features -= features.mean(axis=0)
-            gram, ends = features.T @ features, self._features.layers(parents, count)
+            gram, ends = features.T @ features, self._features.layers(parents, most)
             for family in members:
                 child = int(families["children"][family])
                 values = self._features.values[:, child]
@@ -162,7 +169,7 @@ class CommonMechanisms(FamilySite):
         answer = {}
         for family, members in enumerate(arrays["parents"].astype(bool)):
             parents = tuple(np.flatnonzero(members).tolist())
-            features = common.joint(parents, rows_that_count(len(parents), total))
+            features = common.joint(parents, most_joint_functions_summed(len(parents), total))
             mean, second = means_of_products(features)
             answer[f"mean/{family}"] = mean
             answer[f"second/{family}"] = triangle(second)
@@ -174,7 +181,7 @@ class CommonMechanisms(FamilySite):
         common, total = self._common(arrays), int(arrays["rows"])
         residuals = common.values[:, arrays["children"]].copy()
         for parents, members in by_parents(arrays["parents"]):
-            features = common.joint(parents, rows_that_count(len(parents), total))
+            features = common.joint(parents, most_joint_functions_summed(len(parents), total))
             for family in members:
                 size = int(arrays["sizes"][family])
                 centred = features[:, :size] - arrays["means"][family, :size]

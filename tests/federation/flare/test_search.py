@@ -1,0 +1,31 @@
+"""The search over real processes: sums that pass through a network lead to the graph that one process finds."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("nvflare", reason="needs feddag[flare]")
+
+from flare_processes import PATIENCE, Federation
+
+import feddag
+from feddag.federation.audit import verify
+
+
+@pytest.mark.parametrize(
+    "parameters", ['{ sharing = "all", noise = "equal" }', pytest.param("{ restarts = 1 }", marks=pytest.mark.slow)]
+)
+def test_sites_find_what_one_process_finds(tmp_path, parameters):
+    federation = Federation(tmp_path, f'name = "search"\nparameters = {parameters}')
+    federation.start()
+    try:
+        assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
+    finally:
+        federation.close()
+    there = feddag.load(federation.folder / "run")
+    here = federation.study.learner().fit(federation.simulation)
+    assert there.graph_.edges == here.graph_.edges
+    assert there.score_ == pytest.approx(here.score_, abs=1e-9)
+    for name in federation.names:
+        flows = [flow for flow in verify(federation.memory(name) / "audit.jsonl").flows if flow.direction == "out"]
+        assert {flow.protection for flow in flows if flow.task.startswith("search.")} == {"secure sum"}
