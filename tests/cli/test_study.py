@@ -114,6 +114,14 @@ class TestCheck:
             ["risk", "risk", "continuous", "0"],
         ]
 
+    def test_values_far_from_all_others_are_named(self, feddag, ward):
+        table = pd.read_csv("south.csv")
+        table.loc[5, "age"] = 9999
+        table.to_csv("slip.csv", index=False)
+        result = feddag("study", "check", "study.toml", "--site", "south", "--data", "slip.csv")
+        assert result.exit_code == 0
+        assert "Warning: Site 'south', column 'age': 100% of the spread is 1 value of 39" in result.stdout
+
     def test_what_does_not_keep_to_it_is_refused(self, feddag, ward):
         result = feddag("study", "check", "study.toml", "--site", "north", "--data", "south.csv")
         assert result.exit_code == 2

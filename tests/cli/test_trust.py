@@ -18,6 +18,15 @@ def finished(feddag, sites, tmp_path_factory):
     return folder, result
 
 
+def test_values_far_from_all_others_are_told_before_a_fit(feddag, sites, tmp_path):
+    table = pd.read_csv(sites[0])
+    table.iloc[5, 1] = 1e6
+    table.to_csv(tmp_path / "slip.csv", index=False)
+    result = feddag("learn", tmp_path / "slip.csv", *sites[1:], "--out", tmp_path / "run", "--method", "notears")
+    told = f"Warning: Site 'slip', column {table.columns[1]!r}: 100% of the spread is 1 value of {len(table)} (1e+06)"
+    assert told in result.stderr
+
+
 def test_learning_ends_with_a_verdict_and_writes_it(finished):
     folder, result = finished
     trust = json.loads((folder / "trust.json").read_text())

@@ -13,6 +13,7 @@ from feddag.federation.participation import federated_learner
 from feddag.federation.policy import Policy
 from feddag.federation.secure import public_identity
 from feddag.federation.station import own_identity
+from feddag.silos.far_values import far_values
 
 
 def site(
@@ -44,5 +45,7 @@ def site(
         f"{len(silo.columns)} variables.\nThis site's identity: {identity}\n"
         f"Audit log: {opened.memory(study) / 'audit.jsonl'}\nCtrl-C stops it."
     )
+    for warning in far_values([silo]):
+        typer.echo(f"Warning: {warning}", err=True)
     environment = {DATA: data if "://" in data else os.path.abspath(data)}
     raise typer.Exit(run(opened, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)})))

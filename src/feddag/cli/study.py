@@ -11,6 +11,7 @@ from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.silos import Silo
+from feddag.silos.far_values import far_values
 from feddag.study import Study
 from feddag.study_template import template
 
@@ -52,7 +53,8 @@ def check(
     ] = None,
 ) -> None:
     """Prints the study's hash: sites that see the same one have agreed on the same study. With --site and --data, the
-    table is read as that site would read it, and what comes of it is shown: counts only, and nothing is sent anywhere.
+    table is read as that site would read it, and what comes of it is shown: counts, and values that lie far from all
+    others. Nothing is sent anywhere.
 
     Example: feddag study check study.toml
 
@@ -75,6 +77,8 @@ def check(
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
+        for warning in far_values([silo]):
+            console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 
 def _summary(study: Study, silo: Silo) -> Table:
