@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/variants.py --variants PC "PC, colliders open" --settings mixed-ER2-10 --seeds 1-8
 
-Only tuning seeds may be asked. In the regime "separate" each of three sites is one more graph in the mean. Which
-command gave the figures of a reason stands beside it in `src/feddag/experiments/reasons.toml`.
+Only tuning seeds may be asked. In the regime "separate" each of three sites is one more graph in the mean. With
+--shared-draws, heterogeneous sites get the same random numbers, as those of the published data did. Which command gave
+the figures of a reason stands beside it in `src/feddag/experiments/reasons.toml`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from jaxtyping import Array, Float
 from scipy.stats import t as student
 
 import settings
-from feddag import FedDAG, compare
+from feddag import FedDAG, compare, simulate
 from feddag.experiments.seeds import check_tuning, parsed
-from feddag.experiments.settings import Simulated
+from feddag.experiments.settings import Drawn, Simulated
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
@@ -135,6 +136,8 @@ VARIANTS: dict[str, Learner] = {
     "CAM, all neighbours": CAMPruned(selected=False, tests="smooth"),
     "CAM, all neighbours, linear tests": CAMPruned(selected=False),
     "CAM, all neighbours, no tests": CAMPruned(selected=False, tests="none"),
+    "GS-FedDAG": FedDAG(sharing="graph"),
+    "AS-FedDAG": FedDAG(sharing="all"),
     "linear AS-FedDAG": FedDAG(model="linear", sharing="all"),
     "linear AS-FedDAG, even steps": FedDAGWithEvenSteps(model="linear", sharing="all"),
 }
@@ -148,11 +151,27 @@ def tables(silos: list[Silo], regime: str) -> list[list[Silo]]:
     return [silos if regime == "federated" else [pooled]]
 
 
-def figures(learner: Learner, setting: Simulated, seeds: tuple[int, ...], regime: str) -> np.ndarray:
+def with_shared_draws(setting: Simulated, seed: int) -> Drawn:
+    simulation = simulate(
+        setting.nodes,
+        graph=setting.graph[:2],  # pyright: ignore[reportArgumentType]
+        edges_per_node=int(setting.graph[2:]),
+        rows=setting.rows,
+        sites=setting.sites,
+        heterogeneous=True,
+        shared_draws=True,
+        seed=seed,
+    )
+    return Drawn(simulation.silos, simulation.truth)
+
+
+def figures(
+    learner: Learner, setting: Simulated, seeds: tuple[int, ...], regime: str, *, shared_draws: bool
+) -> np.ndarray:
     """SHD and TPR of each graph."""
     found = []
     for seed in seeds:
-        drawn = setting.draw(seed)
+        drawn = with_shared_draws(setting, seed) if shared_draws else setting.draw(seed)
         if "seed" in learner.get_params():
             learner.set_params(seed=seed)
         for silos in tables(list(drawn.silos), regime):
@@ -167,13 +186,16 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", type=settings.named, required=True, metavar="SETTING")
     parser.add_argument("--seeds", default="1-5", type=parsed, help="such as 1-8, or one seed")
     parser.add_argument("--regime", choices=("all", "separate", "federated"), default="all")
+    parser.add_argument("--shared-draws", action="store_true", help="of mixed settings")
     asked = parser.parse_args()
+    if asked.shared_draws and any(setting.functions != "mixed" for setting in asked.settings):
+        parser.error("--shared-draws is for mixed settings")
     check_tuning(asked.seeds)
     print("| setting | variant | graphs | SHD | TPR |")
     print("| --- | --- | --- | --- | --- |")
     for setting in asked.settings:
         for variant in asked.variants:
-            of_all = figures(VARIANTS[variant], setting, asked.seeds, asked.regime)
+            of_all = figures(VARIANTS[variant], setting, asked.seeds, asked.regime, shared_draws=asked.shared_draws)
             shd, tpr = (f"{column.mean():.2f} ± {column.std():.2f}" for column in of_all.T)
             print(f"| {setting.title} | {variant} | {len(of_all)} | {shd} | {tpr} |", flush=True)
 
