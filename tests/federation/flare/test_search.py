@@ -13,7 +13,8 @@ from feddag.federation.audit import verify
 
 
 @pytest.mark.parametrize(
-    "parameters", ['{ sharing = "all", noise = "equal" }', pytest.param("{ restarts = 1 }", marks=pytest.mark.slow)]
+    "parameters",
+    ['{ sharing = "all", restarts = 0 }', pytest.param('{ noise = "equal", restarts = 1 }', marks=pytest.mark.slow)],
 )
 def test_sites_find_what_one_process_finds(tmp_path, parameters):
     federation = Federation(tmp_path, f'name = "search"\nparameters = {parameters}')
