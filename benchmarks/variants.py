@@ -17,9 +17,9 @@ from jaxtyping import Array, Float
 from scipy.stats import t as student
 
 import settings
-from feddag import FedDAG, compare, simulate
+from feddag import FedDAG, compare
 from feddag.experiments.seeds import check_tuning, parsed
-from feddag.experiments.settings import Drawn, Simulated
+from feddag.experiments.settings import Simulated
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
@@ -151,27 +151,13 @@ def tables(silos: list[Silo], regime: str) -> list[list[Silo]]:
     return [silos if regime == "federated" else [pooled]]
 
 
-def with_shared_draws(setting: Simulated, seed: int) -> Drawn:
-    simulation = simulate(
-        setting.nodes,
-        graph=setting.graph[:2],  # pyright: ignore[reportArgumentType]
-        edges_per_node=int(setting.graph[2:]),
-        rows=setting.rows,
-        sites=setting.sites,
-        heterogeneous=True,
-        shared_draws=True,
-        seed=seed,
-    )
-    return Drawn(simulation.silos, simulation.truth)
-
-
 def figures(
     learner: Learner, setting: Simulated, seeds: tuple[int, ...], regime: str, *, shared_draws: bool
 ) -> np.ndarray:
     """SHD and TPR of each graph."""
     found = []
     for seed in seeds:
-        drawn = with_shared_draws(setting, seed) if shared_draws else setting.draw(seed)
+        drawn = setting.draw(seed, shared_draws=shared_draws)
         if "seed" in learner.get_params():
             learner.set_params(seed=seed)
         for silos in tables(list(drawn.silos), regime):

@@ -82,13 +82,13 @@ class Simulated:
     def identity(self) -> dict[str, Any]:
         return asdict(self)
 
-    def draw(self, seed: int, folder: Path | None = None) -> Drawn:
+    def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:
+        """With `shared_draws`, mixed sites have the same random numbers, as those of the published data did."""
         from feddag.silos import simulate  # noqa: PLC0415
 
         del folder
-        options: dict[str, Any] = (
-            {"heterogeneous": True} if self.functions == "mixed" else {"mechanism": self.functions}
-        )
+        mixed = {"heterogeneous": True, "shared_draws": shared_draws}
+        options: dict[str, Any] = mixed if self.functions == "mixed" else {"mechanism": self.functions}
         if self.data == "unequal-noise":
             options["noise_deviation_range"] = UNEQUAL_NOISE
         simulation = simulate(
