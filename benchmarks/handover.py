@@ -45,7 +45,7 @@ def main() -> None:
     print(
         "| setting | seed | FedDAG | with the search's order | search | from FedDAG's order | score | from FedDAG's |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for setting in asked.settings:
         for seed in asked.seeds:
             run(setting, seed)

@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows-per-function", nargs="+", type=float, default=[1.1, 1.7, 4.0, 6.0, 10.0])
     count = summed_functions(NODES, pairs=True)
-    print("| rows for each function | rows told apart | hidden value, error | of a new row |")
+    print("| rows for each function | rows told apart from new ones | hidden value, median error | of new rows |")
     print("| --- | --- | --- | --- |")
     for each in parser.parse_args().rows_per_function:
         told_apart, ours, others = attacked(round(each * count))

@@ -1,15 +1,20 @@
 """Write the tables of `docs/search.md` and `docs/methods.md` from the store of results and the registry of methods.
 
     .venv/bin/python benchmarks/pages.py
+    .venv/bin/python benchmarks/pages.py --measure limits leakage
 
 The text around the tables is the pages' own; each table stands between two marks that name it. Nothing is run:
-`feddag experiment run ... --store benchmarks/results.sqlite` fills the store.
+`feddag experiment run ... --store benchmarks/results.sqlite` fills the store. Only with `--measure` are the benchmarks
+of these names run, as the page itself says in the command above the table, and what they print becomes the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -201,12 +206,37 @@ def written(page: Path, store: Store) -> str:
     return text
 
 
+MEASURED = re.compile(
+    r"(?P<command>```console\n\$ python (?P<program>benchmarks/(?P<name>\w+)\.py)(?P<options>.*?)\n```\n\n"
+    r"<!-- measured -->\n).*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+"""A command that prints a table, and the table that it printed."""
+
+
+def measured(text: str, names: Iterable[str]) -> str:
+    """The page with the tables of these benchmarks measured anew, here and now."""
+
+    def run(table: re.Match[str]) -> str:
+        if table["name"] not in names:
+            return table[0]
+        options = shlex.split(table["options"].replace("\\\n", " "))
+        command = [sys.executable, table["program"], *options]
+        printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+        return f"{table['command']}\n{printed.strip()}\n\n{table['end']}"
+
+    return MEASURED.sub(run, text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=STORE, help="where results are kept")
-    store = Store(parser.parse_args().store, create=False)
+    shown = {table["name"] for page in PAGES for table in MEASURED.finditer(page.read_text(encoding="utf-8"))}
+    parser.add_argument("--measure", nargs="+", default=[], choices=sorted(shown), help="benchmarks to run again")
+    asked = parser.parse_args()
+    store = Store(asked.store, create=False)
     for page in PAGES:
-        text = written(page, store)
+        text = measured(written(page, store), asked.measure)
         with atomic_write(page) as stream:
             stream.write(text)
         print(f"Wrote {page}")

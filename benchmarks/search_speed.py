@@ -25,20 +25,21 @@ def main() -> None:
     parser.add_argument("--graph", default="ER2")
     parser.add_argument("--restarts", type=int, default=feddag.EvidenceSearch().restarts)
     asked = parser.parse_args()
+    print("| setting | seconds | rounds | MB sent by a site | peak memory so far, GB | SHD |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for nodes in asked.nodes:
         for functions in asked.functions:
             setting = Simulated(functions, asked.graph, nodes)
             drawn = setting.draw(1)
             learner = settings.search(setting, 1).learner().set_params(restarts=asked.restarts)
             learner.fit(list(drawn.silos), progress=_tell)
-            metrics = feddag.compare(learner.dag_, drawn.truth)
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            shd = feddag.compare(learner.dag_, drawn.truth).shd
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
             sent = max(learner.communication_.sent.values()) / 1e6
-            print(
-                f"\r{setting.title}: {learner.seconds_:.1f} s, {len(learner.history_.rounds)} rounds, "
-                f"{sent:.2f} MB sent by a site, peak memory so far {memory:.0f} MB, SHD {metrics.shd}",
-                flush=True,
-            )
+            rounds = len(learner.history_.rounds)
+            print(file=sys.stderr)
+            cells = [setting.title, f"{learner.seconds_:.1f}", rounds, f"{sent:.2f}", f"{memory:.1f}", shd]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def _tell(status: Status) -> None:

@@ -36,6 +36,16 @@ def test_a_page_shows_what_the_store_holds(pages, kept, name):
     assert pages.written(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
 
 
+def test_a_table_is_measured_by_the_command_above_it(pages, monkeypatch, tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "tiny.py").write_text("import sys\nprint('| ' + ' | '.join(sys.argv[1:]) + ' |')\n")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    command = "```console\n$ python benchmarks/tiny.py --seeds 1 \\\n    --quick\n```\n\n<!-- measured -->\n"
+    page = f"Before.\n\n{command}\n| old |\n\n<!-- end -->\n\nAfter.\n"
+    assert pages.measured(page, ["tiny"]) == page.replace("| old |", "| --seeds | 1 | --quick |")
+    assert pages.measured(page, ["another"]) == page
+
+
 @pytest.mark.parametrize("program", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
 def test_a_benchmark_imports_what_there_is(monkeypatch, program):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
