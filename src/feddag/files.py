@@ -21,6 +21,12 @@ _LOCK_ATTEMPTS = 5
 """Whoever only looks whether a file is locked holds it for a moment."""
 
 
+def check_directory_of(path: Path) -> None:
+    """Before anything is computed that is to be written there."""
+    if not path.parent.is_dir():
+        raise FeddagError(f"{path}: the directory {path.parent} does not exist. Create it first.")
+
+
 @overload
 def atomic_write(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[TextIO]: ...
 @overload
@@ -36,8 +42,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     Text is UTF-8 and its line ends are written as given, so that a file is the same on every platform.
     """
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FeddagError(f"{path}: the directory {target.parent} does not exist. Create it first.")
+    check_directory_of(target)
     # Opened by name rather than by tempfile, whose files are private (0600): this one obeys the umask.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding, newline = (None, None) if mode == "wb" else ("utf-8", "")

@@ -103,7 +103,8 @@ def select(
     must_be.check({"validation_share": validation_share, "seed": seed}, {"validation_share": PROPORTION, "seed": SEED})
     if grid is None and method != "feddag":
         raise FeddagError(
-            f"There is no published grid for {method!r}. Say what to try, such as grid={{'l1': [0.01, 0.1]}}."
+            f"There is no published grid for {method!r}. Say what to try, such as grid={{'l1': [0.01, 0.1]}}, or "
+            "--grid l1=0.01,0.1."
         )
     combinations = must_be.combinations(PUBLISHED_GRID if grid is None else grid)
     if "seed" in find_method(method).parameters():

@@ -95,7 +95,7 @@ scale = "none"                        # none; site: by each site's own moments; 
 [knowledge]
 required = []                         # edges that must be there: [["age", "pain"]]
 forbidden = []                        # edges that cannot be there
-tiers = []                            # what comes later causes nothing that comes earlier: [["age", "sex"], ["pain"]]
+tiers = []                            # what comes later is no parent of what comes earlier: [["age", "sex"], ["pain"]]
 exogenous = []                        # variables that nothing causes: ["age"]
 
 # The sites that take part, each with what it calls its columns, where that differs, and its Ed25519 public key.

@@ -53,7 +53,7 @@ def test_what_may_be_chance_is_told_as_such(store, made):
 def test_chance_is_that_of_welchs_test_on_the_figures_themselves():
     random = np.random.default_rng(1)
     ours, theirs = random.normal(2, 1, 7), random.normal(3, 2, reasons.PUBLISHED_GRAPHS)
-    figure = Figure(float(theirs.mean()), float(theirs.std(ddof=1)), 0.05)
+    figure = Figure(float(theirs.mean()), float(theirs.std()), 0.05)
     p = reasons.by_chance(Entry(float(ours.mean()), float(ours.std()), figure), len(ours))
     assert p == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue)
     assert reasons.by_chance(Entry(0.0, 0.0, Figure(5.0, 0.0, 0.05)), 5) == 0.0

@@ -86,13 +86,15 @@ def run(
     chosen = "by hand" if given else "tuned" if tuned else "declared"
     if given and tuned:
         raise FeddagError("--set and --tuned are two ways to choose parameters. Give one.")
-    kept = Store(store)
+    if dask and jobs != 1:
+        raise FeddagError("With --dask its workers compute the cells, as many as there are. Leave out --jobs.")
     parts = _each(
         _named(experiment, methods, nodes),
         lambda each: [_part(each, _known(methods, each) if experiment == ALL else methods, nodes, data)],
         "they have nothing of what was asked for",
     )
     parts = _with_folder(parts, folder)
+    kept = Store(store)
     if given:
         from feddag.experiments.tuning import with_parameters  # noqa: PLC0415
 

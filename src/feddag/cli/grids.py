@@ -17,7 +17,10 @@ def grid(texts: list[str]) -> dict[str, list[Any]]:
         name, equals, values = text.partition("=")
         if not (name.strip() and equals and values.strip()):
             raise FeddagError(f"{text!r} is no parameter with its values. Write it such as l1=0.01,0.1.")
-        found[name.strip().replace("-", "_")] = [value(each) for each in values.split(",")]
+        name = name.strip().replace("-", "_")
+        if name in found:
+            raise FeddagError(f"{name!r} is given twice. Put all its values in one place, such as l1=0.01,0.1.")
+        found[name] = [value(each) for each in values.split(",")]
     return found
 
 

@@ -13,7 +13,7 @@ from feddag.cli.grids import grid as parsed_grid
 from feddag.cli.options import command
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
-from feddag.files import atomic_write
+from feddag.files import atomic_write, check_directory_of
 from feddag.learners import Progress, Status
 from feddag.learners.registry import Regime, find_method
 from feddag.selection import Selection, select
@@ -59,6 +59,8 @@ def tune(
         raise FeddagError(
             f"The rows laid aside and the learner have one seed. Instead of --set: --seed {fixed['seed']}"
         )
+    if out is not None:
+        check_directory_of(out)
     known = find_method(method)
     known.check_names(fixed)
 
@@ -78,10 +80,10 @@ def tune(
         )
 
     chosen = watched(choose, quiet=quiet)
+    _show(chosen)
     if out is not None:
         with atomic_write(out) as stream:
             chosen.to_frame().to_csv(stream, index=False, lineterminator="\n")
-    _show(chosen)
     seeded = {"seed": seed} if seed and "seed" in known.parameters() else {}
     options = {"method": method, "regime": regime, **seeded, **fixed, **chosen.best.parameters, "out": "RUN"}
     stdout().print(f"Next: {command('feddag learn SILO...', options)}", markup=False, soft_wrap=True)

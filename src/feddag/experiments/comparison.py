@@ -96,7 +96,7 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
     cells = {
         (setting, k): [row.cell(setting, seed) for seed in seeds]
         for setting in experiment.settings
-        for k, row in enumerate([*rows, *further])
+        for k, row in enumerate([*rows, *further, *experiment.beside])
     }
     kept = store.of(cell for each in cells.values() for cell in each)
     others = _chosen_otherwise(store, kept, seeds)
@@ -104,10 +104,11 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
     for setting in experiment.settings:
         lines = [
             _line(experiment, setting, row, [kept[cell.key] for cell in cells[setting, k] if cell.key in kept])
-            for k, row in enumerate([*rows, *further])
+            for k, row in enumerate([*rows, *further, *experiment.beside])
         ]
+        lines, beside = lines[: len(rows) + len(further)], lines[len(rows) + len(further) :]
         lines = lines[: len(rows)] + [line for line in lines[len(rows) :] if line.seeds]
-        sanity = {row.method: row.sanity for row in rows}
+        sanity = {row.method: row.sanity for row in [*rows, *further]}
         lines += [
             replace(
                 _line(experiment, setting, replace(row, sanity=sanity[row.method]), results), chosen=results[0].chosen
@@ -115,7 +116,7 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             for row, results in others[json.dumps(setting.identity(), sort_keys=True)]
             if row.method in sanity
         ]
-        blocks.append(_tested(experiment, setting, lines))
+        blocks.append(_tested(experiment, setting, lines, beside))
     return blocks
 
 
@@ -125,8 +126,7 @@ def _chosen_otherwise(
     """By setting, results whose parameters no experiment declares."""
     grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in store.chosen_otherwise():
-        current = result.method in METHODS and result.method_version == METHODS[result.method].version
-        if result.key in kept or result.seed not in seeds or not current:
+        if result.key in kept or result.seed not in seeds or not _is_current(result):
             continue
         named = {name: value for name, value in result.parameters.items() if name != "seed"}
         setting = json.dumps(result.setting, sort_keys=True)
@@ -143,6 +143,12 @@ def _chosen_otherwise(
         label = ", ".join([first.method, *(f"{name}={value}" for name, value in changed.items())])
         found[setting].append((Row(label, first.method, first.regime, changed), results))  # pyright: ignore[reportArgumentType]
     return found
+
+
+def _is_current(result: Result) -> bool:
+    """Whether today's code would compute it: the same version of the method, on the same data."""
+    known = result.method in METHODS and result.method_version == METHODS[result.method].version
+    return known and result.setting_version == settings.of(result.setting).version
 
 
 def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> Line:
@@ -177,9 +183,9 @@ def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence
     return Entry(mean, pstdev(ours) if len(ours) > 1 else None, figure, verdict)
 
 
-def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line]) -> Block:
+def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line], beside: Sequence[Line]) -> Block:
     """Each line against the reference, or, where that has too few seeds, against the best line that has enough."""
-    enough = [line for line in lines if len(line.by_seed) >= ENOUGH_SEEDS and not line.row.sanity]
+    enough = [line for line in (*lines, *beside) if len(line.by_seed) >= ENOUGH_SEEDS and not line.row.sanity]
     declared = [line for line in enough if line.row.label == experiment.reference and _as_published(setting, line.row)]
     references = declared or [line for line in enough if line.row.varied is None and line.chosen != "by hand"]
     if not references:

@@ -73,6 +73,8 @@ class Experiment:
     seeds: tuple[int, ...] = REPORTED
     open: bool = True
     """To further methods that have results; closed once its rows were chosen."""
+    beside: tuple[Row, ...] = ()
+    """Not shown, since others were chosen, but what they are tested against."""
 
     def restricted(
         self,
@@ -91,8 +93,13 @@ class Experiment:
                 known = ", ".join(map(str, sorted({setting.nodes for setting in self.settings})))
                 raise FeddagError(f"{self.name} has settings with {known} nodes. Got {nodes} instead.")
         if methods is not None:
-            rows = tuple(row for name in methods for row in self._named(name))
-        return replace(self, settings=chosen, rows=rows, open=self.open and methods is None)
+            named = [row for name in methods for row in self._named(name)]
+            rows = tuple(row for k, row in enumerate(named) if row not in named[:k])
+            if not rows:
+                known = ", ".join(dict.fromkeys(row.label for row in self.rows))
+                raise FeddagError(f"No method is named. {self.name} has {known}.")
+        beside = tuple(row for row in (*self.rows, *self.beside) if row.label == self.reference and row not in rows)
+        return replace(self, settings=chosen, rows=rows, beside=beside, open=self.open and methods is None)
 
     def _on(self, data: Data) -> Experiment:
         """The same on other data, of which the paper has nothing."""

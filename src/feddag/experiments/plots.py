@@ -31,8 +31,8 @@ MARKERS = {"all": "s", "separate": "^", "federated": "o", "voting": "v"}
 SANITY_STYLES = {
     "empty": {"ls": "-"},
     "random": {"ls": "--"},
-    "VarSortnRegress": {"ls": "-.", "marker": "1"},
-    "R²-SortnRegress": {"ls": "-.", "marker": "2"},
+    "var-sortnregress": {"ls": "-.", "marker": "1"},
+    "r2-sortnregress": {"ls": "-.", "marker": "2"},
 }
 Point = tuple[Any, Line]
 """Where along the axis, and the line of the table there."""
@@ -148,7 +148,7 @@ def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
             aside = 0.2 * ((labels.index(label) + 0.5) / len(labels) - 0.5)  # so that bars do not hide each other
             entries = [(places.index(place) + aside, line.entries[metric]) for place, line in points]
             spread = None if row.sanity else [entry.deviation or 0.0 for _, entry in entries]
-            style = SANITY_STYLES[row.label] if row.sanity else {"marker": MARKERS[row.regime]}
+            style = SANITY_STYLES[row.method] if row.sanity else {"marker": MARKERS[row.regime]}
             means = [entry.mean for _, entry in entries]
             legend[label] = axis.errorbar(
                 [place for place, _ in entries], means, spread, color=colour, capsize=2, lw=1.3, markersize=4, **style

@@ -91,10 +91,13 @@ def by_chance(entry: Entry, seeds: int) -> float:
     ours, published = entry.mean, entry.published
     if ours is None or published is None:
         raise ValueError("Only a figure that has a published one can be tested.")
-    of_a_sample = (seeds / (seeds - 1)) ** 0.5
-    deviations = (entry.deviation or 0.0) * of_a_sample, published.deviation
+    # both are taken for deviations of the graphs drawn, as tables show ours, so that a sample's are larger
+    (our_deviation, our_count), (their_deviation, their_count) = (
+        (deviation * (count / (count - 1)) ** 0.5, count)
+        for deviation, count in ((entry.deviation or 0.0, seeds), (published.deviation, PUBLISHED_GRAPHS))
+    )
     tested = ttest_ind_from_stats(
-        ours, deviations[0], seeds, published.mean, deviations[1], PUBLISHED_GRAPHS, equal_var=False
+        ours, our_deviation, our_count, published.mean, their_deviation, their_count, equal_var=False
     )
     p = float(tested.pvalue)  # pyright: ignore[reportAttributeAccessIssue]
     return 0.0 if isnan(p) else p  # neither varies, and they differ

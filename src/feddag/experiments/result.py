@@ -73,6 +73,11 @@ class Result:
     """How its parameters came about: "declared" by an experiment, of a "grid" to choose from, "tuned" on other seeds,
     or "by hand"."""
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the beginning of its cell to the end, with the draw of the data."""
+        return elapsed(self.started, self.finished, self.seconds)
+
     def metric(self, name: str) -> float | None:
         return getattr(self, name.lower())
 
@@ -85,6 +90,13 @@ class Failure:
     reason: str
     trace: str = ""
     """Where in the code it was raised, unless feddag refused something."""
+
+
+def elapsed(started: str | None, finished: str | None, seconds: float) -> float:
+    """By the clock, which counts whole seconds, unless the fit alone took longer; older results have that only."""
+    if started is None or finished is None:
+        return seconds
+    return max(seconds, (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds())
 
 
 def identified(cell: Cell) -> dict[str, Any]:
@@ -108,9 +120,9 @@ def identified(cell: Cell) -> dict[str, Any]:
 def compute(cell: Cell, chosen: str = "declared", workers: int | None = None, folder: Path | None = None) -> Result:
     """Draw the data, learn, and only then look at the truth."""
     cell.check()
+    started = _now()
     known = drawn(cell.setting, cell.seed, folder)
     learner = cell.learner(workers)
-    started = _now()
     _reset_peak_memory()
     begun = time.monotonic()
     learner.fit(list(known.silos))

@@ -23,6 +23,7 @@ from feddag.experiments.result import Failure, Result, computed_or_failed
 from feddag.experiments.settings import Real
 from feddag.experiments.store import Store
 from feddag.extras import imported
+from feddag.parallel import as_finished
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Outcome:
         return self.total - self.there_before - self.computed - len(self.failures)
 
 
+_RANKS = {"declared": 0, "tuned": 1, "by hand": 2, "grid": 3}
+"""Where parameters came about in several ways, the first of these tells more."""
+
+
 def run(
     cells: Iterable[Cell],
     store: Store,
@@ -78,6 +83,7 @@ def run(
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)
     _check_data(cells, before, folder)
+    store.rechosen([key for key, result in before.items() if _RANKS[chosen] < _RANKS[result.chosen]], chosen)
     if again:
         before = {}
     pending = [cell for cell in cells if cell.key not in before]
@@ -85,8 +91,6 @@ def run(
     pace = Pace(store, pending)
     at_once = joblib.effective_n_jobs(jobs)  # pyright: ignore[reportArgumentType]
     workers = None if at_once == 1 else 1
-    one_by_one: dict[str, Any] = {"pre_dispatch": "n_jobs", "batch_size": 1}
-    parallel = joblib.Parallel(jobs, return_as="generator_unordered", **one_by_one)
 
     def claimed() -> Iterator[Any]:
         for cell in pending:
@@ -96,7 +100,7 @@ def run(
                 pace.ended(cell.key, None)
 
     with store.claiming():
-        found: Iterator[Result | Failure] = parallel(claimed())  # pyright: ignore[reportAssignmentType]
+        found: Iterator[Result | Failure] = as_finished(claimed(), jobs)
         for result in found:
             if isinstance(result, Failure):
                 outcome.failures.append(result)
@@ -106,7 +110,7 @@ def run(
                 store.keep(result)
                 outcome.computed += 1
                 key, last = result.key, pace.titles[result.key]
-            pace.ended(key, None if isinstance(result, Failure) else result.seconds)
+            pace.ended(key, None if isinstance(result, Failure) else result.elapsed)
             progress(Standing(outcome.total - pace.pending, outcome.total, last, pace.left(at_once)))
         if outcome.elsewhere:
             progress(Standing(outcome.total, outcome.total, f"{outcome.elsewhere} are another process's", 0.0))

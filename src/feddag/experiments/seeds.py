@@ -8,6 +8,8 @@ from feddag.errors import FeddagError
 
 Role = Literal["tuning", "reported", "other"]
 TUNING, REPORTED = tuple(range(1, 11)), tuple(range(2021, 2031))
+LARGEST = 999_999
+"""More would be no seeds but a slip, such as a date."""
 
 
 def role_of(seed: int) -> Role:
@@ -30,9 +32,10 @@ def parsed(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= LARGEST):
             raise FeddagError(
-                f"seeds must be such as 2021-2030 or 1,2,5, the smaller number of a range first. Got {text!r} instead."
+                "seeds must be such as 2021-2030 or 1,2,5, the smaller number of a range first, and none above "
+                f"{LARGEST}. Got {text!r} instead."
             )
         found |= dict.fromkeys(range(int(first), int(last) + 1))
     return tuple(found)

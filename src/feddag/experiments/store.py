@@ -20,7 +20,8 @@ from typing import Any
 
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
-from feddag.experiments.result import Result, plain
+from feddag.experiments.result import Result, elapsed, plain
+from feddag.files import check_directory_of
 
 DEFAULT_STORE = Path("experiments.sqlite")
 _FORMAT = 1
@@ -34,6 +35,7 @@ _NOT_WRITABLE = (
 )
 _RENEWED_EVERY, _STALE_AFTER = 15.0, 120.0
 _COLUMNS = tuple(each.name for each in fields(Result))
+_ALL = ", ".join(_COLUMNS)
 _TYPES = (
     {"seed": "INTEGER", "method_version": "INTEGER", "setting_version": "INTEGER", "true_edges": "INTEGER"}
     | dict.fromkeys(("shd", "tpr", "fdr", "nnz", "missing", "extra", "reversed", "impossible", "seconds"), "REAL")
@@ -82,34 +84,34 @@ class Store:
             raise FeddagError(f"{self.path} is a directory. Name a file in it, such as {self.path / DEFAULT_STORE}.")
         if not self.path.exists() and not create:
             raise FeddagError(f"{self.path} does not exist. Run an experiment first, or name its store with --store.")
-        if not self.path.parent.is_dir():
-            raise FeddagError(f"{self.path}: the directory {self.path.parent} does not exist. Create it first.")
-        self._prepare()
+        check_directory_of(self.path)
+        self._prepare(create=create)
 
     def results(self) -> list[Result]:
         with self._connected() as connection:
-            return [plain(row) for row in connection.execute("SELECT * FROM results ORDER BY finished, key")]
+            return [plain(row) for row in connection.execute(f"SELECT {_ALL} FROM results ORDER BY finished, key")]
 
     def chosen_otherwise(self) -> list[Result]:
         """Those whose parameters no experiment declares."""
-        query = "SELECT * FROM results WHERE chosen != 'declared' ORDER BY finished, key"
+        query = f"SELECT {_ALL} FROM results WHERE chosen != 'declared' ORDER BY finished, key"
         with self._connected() as connection:
             return [plain(row) for row in connection.execute(query)]
 
     def paces(self) -> list[tuple[str, str, dict[str, Any], float]]:
-        """Method, regime, setting and seconds of every result."""
+        """Method, regime and setting of every result, and how long its cell took."""
+        query = "SELECT method, regime, setting, started, finished, seconds FROM results"
         with self._connected() as connection:
-            rows = connection.execute("SELECT method, regime, setting, seconds FROM results").fetchall()
-        return [(row["method"], row["regime"], json.loads(row["setting"]), row["seconds"]) for row in rows]
+            return [(row[0], row[1], json.loads(row[2]), elapsed(*row[3:])) for row in connection.execute(query)]
 
     def of(self, cells: Iterable[Cell]) -> dict[str, Result]:
         """By key, the results that are there, and that today's parameters would give."""
         wanted = {cell.key: cell for cell in cells}
+        query = f"SELECT {_ALL} FROM results WHERE key IN"
         with self._connected() as connection:
             rows = [
                 row
                 for some in _batches(list(wanted))
-                for row in connection.execute(f"SELECT * FROM results WHERE key IN ({','.join('?' * len(some))})", some)
+                for row in connection.execute(f"{query} ({','.join('?' * len(some))})", some)
             ]
         return {row["key"]: plain(row) for row in rows if _agrees(wanted[row["key"]], row)}
 
@@ -120,8 +122,17 @@ class Store:
         marks = ",".join("?" * len(_COLUMNS))
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"INSERT OR REPLACE INTO results VALUES ({marks})", [row[name] for name in _COLUMNS])
+            connection.execute(
+                f"INSERT OR REPLACE INTO results ({_ALL}) VALUES ({marks})", [row[name] for name in _COLUMNS]
+            )
             connection.execute("DELETE FROM claims WHERE key = ?", (result.key,))
+            connection.execute("COMMIT")
+
+    def rechosen(self, keys: Iterable[str], chosen: str) -> None:
+        """How the parameters of results that are there came about, after all."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("UPDATE results SET chosen = ? WHERE key = ?", [(chosen, key) for key in keys])
             connection.execute("COMMIT")
 
     def claim(self, cell: Cell, *, again: bool = False) -> bool:
@@ -197,7 +208,7 @@ class Store:
             if "data" in row
         ]
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, create: bool) -> None:
         with self._connected() as connection:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found not in (0, _FORMAT):
@@ -205,9 +216,12 @@ class Store:
                     f"{self.path} is a store of format {found}, and this feddag reads {_FORMAT}. "
                     "Install the feddag that wrote it, or name another store."
                 )
-            if found == 0:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(_SCHEMA)
+            if found == _FORMAT:
+                return
+            if not create or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise FeddagError(f"{self.path} is no store of results. Name another file with --store.")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

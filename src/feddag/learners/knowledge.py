@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+import networkx as nx
 import numpy as np
 from jaxtyping import Bool
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
 from feddag.graphs.dag import is_dag
-from feddag.learners.node_sets import bits, members
+from feddag.learners.node_sets import adjacency_of, parents_of
 
 Edges = Sequence[tuple[str, str]]
 
@@ -45,7 +46,8 @@ class Knowledge:
     ) -> Self:
         """Refuses what contradicts itself.
 
-        `tiers`: nothing in a later tier causes anything in an earlier one; variables in no tier are free.
+        `tiers`: nothing in a later tier is a parent of anything in an earlier one; variables in no tier are free, and
+        may stand between.
         `exogenous`: no variable causes these.
         """
         must, cannot = _matrix(names, required, "required"), _matrix(names, forbidden, "forbidden")
@@ -64,38 +66,51 @@ class Knowledge:
                 "exogenous variable). Leave out one."
             )
         if not is_dag(must):
-            raise FeddagError("The required edges form a cycle. Leave out one of them.")
+            cycle = [names[int(edge[0])] for edge in nx.find_cycle(nx.DiGraph(must))]
+            raise FeddagError(f"The required edges form a cycle: {' -> '.join([*cycle, cycle[0]])}. Leave out one.")
         closure = must.copy()
         for k in range(len(names)):
             closure |= np.outer(closure[:, k], closure[k])
+        return cls(*(tuple(parents_of(matrix)) for matrix in (must, ~cannot, closure)))
 
-        def columns(matrix: np.ndarray) -> tuple[int, ...]:
-            return tuple(bits(np.flatnonzero(column).tolist()) for column in matrix.T)
+    def requiring(self, cause: int, effect: int) -> Self | None:
+        """The same, and that this edge must be; None if that cannot be."""
+        if self.impossible[cause, effect]:
+            return None
+        required, earlier = list(self.required), self.before[cause] | 1 << cause
+        required[effect] |= 1 << cause
+        before = (
+            known | earlier if node == effect or known >> effect & 1 else known
+            for node, known in enumerate(self.before)
+        )
+        return replace(self, required=tuple(required), before=tuple(before))
 
-        return cls(columns(must), columns(~cannot), columns(closure))
+    def admissible(self, order: Sequence[int]) -> list[int]:
+        """The same order, but that required causes come first."""
+        found: list[int] = []
+        waiting, placed = list(order), 0
+        while waiting:
+            node = next(each for each in waiting if not self.before[each] & ~placed)
+            waiting.remove(node)
+            found.append(node)
+            placed |= 1 << node
+        return found
 
     @cached_property
     def certain(self) -> Bool[np.ndarray, "node node"]:
         """The edges that must be."""
-        return _as_matrix(self.required)
+        return adjacency_of(self.required).astype(bool)
 
     @cached_property
     def impossible(self) -> Bool[np.ndarray, "node node"]:
         """The edges that cannot be: ruled out by name, tier or kind, or against a path of edges that must be."""
-        return ~_as_matrix(self.allowed) | _as_matrix(self.before).T
+        return (adjacency_of(self.allowed) == 0) | (adjacency_of(self.before).T == 1)
 
     @property
     def silent(self) -> bool:
         """Whether it says nothing about any edge."""
         nodes = len(self.allowed)
         return not any(self.required) and int(self.impossible.sum()) == nodes
-
-
-def _as_matrix(parents: tuple[int, ...]) -> Bool[np.ndarray, "node node"]:
-    matrix = np.zeros((len(parents), len(parents)), dtype=bool)
-    for child, chosen in enumerate(parents):
-        matrix[members(chosen), child] = True
-    return matrix
 
 
 def _position(names: Sequence[str], name: str, parameter: str) -> int:

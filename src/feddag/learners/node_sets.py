@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Int8
 
 
 def bits(members: Iterable[int]) -> int:
@@ -16,3 +19,16 @@ def members(nodes: int) -> list[int]:
         found.append(lowest.bit_length() - 1)
         nodes ^= lowest
     return found
+
+
+def parents_of(adjacency: np.ndarray) -> list[int]:
+    """Of each node."""
+    return [bits(np.flatnonzero(column).tolist()) for column in adjacency.T]
+
+
+def adjacency_of(parents: Sequence[int]) -> Int8[np.ndarray, "node node"]:
+    """The graph in which each node has these parents."""
+    adjacency = np.zeros((len(parents), len(parents)), dtype=np.int8)
+    for child, chosen in enumerate(parents):
+        adjacency[members(chosen), child] = 1
+    return adjacency

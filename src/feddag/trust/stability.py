@@ -31,6 +31,7 @@ from feddag.graphs import Adjacency, CausalGraph, ballot, support
 from feddag.learners.base import SEED, Learner
 from feddag.learners.regimes import InRegime
 from feddag.learners.status import Progress, Status
+from feddag.parallel import as_finished
 from feddag.silos import Silo
 
 CONFIDENCE = 0.95
@@ -239,9 +240,7 @@ def _learned(
     jobs = min(jobs, len(wanted))
     blank = _one_thread(cast(Learner, clone(learner))) if jobs > 1 else cast(Learner, clone(learner))
     tasks = (joblib.delayed(_replicated)(blank, silos, each, seed, in_a_child=jobs > 1) for each in wanted)
-    yield from cast(
-        Iterator[tuple[Replicate, Adjacency]], joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
-    )
+    yield from as_finished(tasks, jobs)
 
 
 def _one_thread(learner: Learner) -> Learner:

@@ -144,8 +144,9 @@ def test_with_equal_noise_too_the_truth_has_the_greatest_log_evidence(sharing):
 
 
 def test_a_time_budget_ends_the_restarts():
-    learner = EvidenceSearch(restarts=10_000, time_budget=0.5).fit(SIMULATION)
-    assert learner.seconds_ < 60
+    """Without, so many would never end."""
+    learner = EvidenceSearch(restarts=10**12, time_budget=0.5).fit(SIMULATION)
+    assert compare(learner.dag_, SIMULATION.truth).shd <= 2
 
 
 def test_it_can_begin_with_an_order():
@@ -161,6 +162,7 @@ def test_it_can_begin_with_an_order():
         ({"sharing": "none"}, "sharing must be one of"),
         ({"noise": "odd"}, "noise must be one of"),
         ({"restarts": -1}, "restarts must be"),
+        ({"confidence": 0.4}, "confidence must be a number from 0.5 to less than 1"),
         ({"start": ["X1"]}, "start must have every variable once"),
         ({"required": [("X1",)]}, "required must be a list of"),
         ({"tiers": "X1"}, "tiers must be a list of"),

@@ -166,6 +166,11 @@ def test_a_site_refuses_sums_of_too_many_functions():
         else:
             with pytest.raises(FeddagError, match=r"Site 'a' refuses search.gram: .* 6 rows or more for each function"):
                 check("a", task, forms, 2)
+    sets = np.array([[0] * 10, [1, 1] + [0] * 8], dtype=np.uint8)
+    of_families = {**frame, "parents": sets}
+    check("a", Task("search.family-grams", 0, {}, of_families | {"rows": np.array(96)}, (0, 1)), forms, 2)
+    with pytest.raises(FeddagError, match=r"Site 'a' refuses search.family-grams: .* 6 rows or more for each function"):
+        check("a", Task("search.family-grams", 0, {}, of_families | {"rows": np.array(95)}, (0, 1)), forms, 2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -291,6 +296,46 @@ def test_linear_gaussian_data_give_the_equivalence_class():
 
 
 @pytest.mark.parametrize("make", [own_scores, common_scores])
+@pytest.mark.parametrize(
+    "known", [((), ()), ([("k", "j")], ()), ((), [["k"], ["j"]])], ids=["nothing", "an edge", "tiers"]
+)
+def test_a_direction_is_open_where_a_third_variable_would_have_to_turn_with_it(make, known):
+    """A triangle of straight lines: k -> j -> i with k -> i explains the data as well as i -> k -> j with i -> j."""
+    rng = np.random.default_rng(0)
+    silos = []
+    for name in "ab":
+        i = rng.standard_normal(600)
+        k = i + rng.standard_normal(600)
+        silos.append(Silo(name, ("i", "k", "j"), np.stack([i, k, i + k + rng.standard_normal(600)], axis=1)))
+    scores, _ = make(silos)
+    required, tiers = known
+    knowledge = Knowledge.of(("i", "k", "j"), required, (), tiers)
+    dag = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], np.int8)
+    evidence = weigh(dag, scores, OrderSearch(scores, knowledge), knowledge, 0.95).evidence
+    (edge,) = (each for each in evidence if (each.cause, each.effect) == (0, 2))
+    assert not edge.directed
+    assert edge.reversed < 3
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
+def test_a_variable_in_other_units_leaves_every_error_a_number(make):
+    rng = np.random.default_rng(0)
+    silos = []
+    for name in "ab":
+        length, cause = rng.standard_normal((2, 5000))
+        effect = np.tanh(2 * cause) + 0.3 * rng.standard_normal(5000)
+        values = np.stack([150 + 10 * length, (150 + 10 * length) / 2.54, cause, effect], axis=1)
+        silos.append(Silo(name, ("cm", "inch", "cause", "effect"), values))
+    scores, _ = make(silos)
+    dag = np.zeros((4, 4), np.int8)
+    dag[0, 1] = dag[2, 3] = 1
+    units, other = weigh(dag, scores, OrderSearch(scores, nothing_known(4)), nothing_known(4), 0.95).evidence
+    assert np.isfinite([*units[2:6], *other[2:6]]).all()
+    assert not units.directed
+    assert other.directed
+
+
+@pytest.mark.parametrize("make", [own_scores, common_scores])
 def test_a_nonlinear_effect_shows_its_direction_and_the_empty_graph_is_no_trouble(make):
     rng = np.random.default_rng(0)
     cause = rng.standard_normal((3, 300))
@@ -313,7 +358,7 @@ NAMES = ("a", "b", "c", "d", "e")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([("a", "b"), ("b", "c"), ("c", "a")], (), ()), "cycle"),
+        (([("a", "b"), ("b", "c"), ("c", "a")], (), ()), "cycle: a -> b -> c -> a. Leave out one"),
         (([("a", "b")], [("a", "b")], ()), "required, and forbidden"),
         (([("b", "a")], (), [["a"], ["b"]]), "against the tiers"),
         (([("a", "x")], (), ()), "'x', which is no variable"),
@@ -337,7 +382,7 @@ def test_knowledge_holds_throughout(make):
     tiers = Knowledge.of(NAMES, (), (), [[edges[0][1]], [edges[0][0]]])
     for known in (knowledge, tiers):
         search = OrderSearch(scores, known)
-        first = search.admissible([0, 1, 2, 3, 4])
+        first = known.admissible([0, 1, 2, 3, 4])
         for start in (search.first_order(), first, search.shuffled(first, random_moves(5, np.random.default_rng(0)))):
             dag = search.graph(search.improved([start])[0])
             assert_obeys(dag, known)

@@ -108,11 +108,13 @@ class Coordinator:
         better one; where one does, those after it begin anew.
         """
         found = [self._first(start)]
-        moves = [random_moves(self.scores.nodes, rng) for _ in range(restarts)]
+        moves: list[list[tuple[int, int]]] = []
         while len(found) <= restarts and (time_budget is None or self._clock() <= time_budget):
             best = min(found, key=lambda each: each.score)
-            next_moves = moves[len(found) - 1 :][:_SIDE_BY_SIDE]
-            for each in self._searches([self._orders.shuffled(best.order, each) for each in next_moves]):
+            begin = len(found) - 1
+            end = min(begin + _SIDE_BY_SIDE, restarts)
+            moves += [random_moves(self.scores.nodes, rng) for _ in range(end - len(moves))]
+            for each in self._searches([self._orders.shuffled(best.order, each) for each in moves[begin:end]]):
                 found.append(each)
                 if each.score < best.score:
                     break
@@ -126,7 +128,7 @@ class Coordinator:
 
     def _first(self, start: list[int] | None) -> Found:
         """The first search; where noise has equal variance, once more with each better estimate of it."""
-        order = self._orders.first_order() if start is None else self._orders.admissible(start)
+        order = self._orders.first_order() if start is None else self._knowledge.admissible(start)
         (found,) = self._searches([order])
         for _ in range(_MOST_ESTIMATES if self._equal_noise else 0):
             last = found

@@ -1,14 +1,15 @@
 """How sure each edge is, and which directions the data can tell at all.
 
-An edge is compared with its absence, and with the best graph at hand in which it points the other way: one of the same
-equivalence class, where there is one; the same graph with this edge reversed, where that makes no cycle; and one in
-which the effect stands before the cause in the order, and those whom that concerns pick their parents anew. A direction
-that is not surely better than the other is left open, unless it follows from those that are.
+An edge is compared with its absence, and with the best graph at hand in which it points the other way. Such a graph may
+be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
+one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
+climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
+surely better than the other is left open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -21,11 +22,15 @@ from scipy.stats import norm
 
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import bits, members
+from feddag.learners.node_sets import members, parents_of
+from feddag.learners.search.asking import together
 from feddag.learners.search.order_search import OrderSearch
+from feddag.learners.search.refinement import climbing, coarsely
 from feddag.learners.search.scores import Family, Scores, families_of
 
 Graph = Int8[np.ndarray, "node node"]
+Edge = tuple[int, int]
+Families = tuple[Family, ...]
 
 
 class EdgeEvidence(NamedTuple):
@@ -62,19 +67,19 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     if not edges:
         return Directions(dag.copy(), [])
     now = families_of(dag)
-    absent = [[(j, now[j][1] & ~(1 << i))] for i, j in edges]
-    alternatives = _alternatives(dag, edges, search, knowledge)
+    absent = [((j, now[j][1] & ~(1 << i)),) for i, j in edges]
+    alternatives = _alternatives(dag, edges, scores, search, knowledge)
     scores.ask_joint([*now, *(family for found in alternatives for families in found for family in families)])
 
-    def worsening(families: list[Family]) -> float:
+    def worsening(families: Families) -> float:
         return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
 
-    reverse = [min(found, key=worsening, default=[]) for found in alternatives]
+    reverse = [min(found, key=worsening, default=()) for found in alternatives]
     compared = _compared(scores, now, [*absent, *reverse])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
 
     def sure(worse: float, error: float) -> bool:
-        return worse > max(least, certain * error)
+        return bool(worse > least and worse > certain * error)
 
     graph, evidence = dag.copy(), []
     for k, (i, j) in enumerate(edges):
@@ -84,12 +89,10 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
             graph[j, i] = 1
         required = bool(knowledge.required[j] >> i & 1)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, present=required or sure(*without), directed=True))
-    # the rules take open edges for no part of a collider: where the best graph says otherwise, the edge stays open
-    graph = apply_meek_rules(graph) | dag
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
-def _compared(scores: Scores, now: list[Family], comparisons: list[list[Family]]) -> tuple[list[float], list[float]]:
+def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> tuple[list[float], list[float]]:
     """By how much the total score rises if these families take the place of those of now, with standard errors."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}
@@ -104,35 +107,53 @@ def _compared(scores: Scores, now: list[Family], comparisons: list[list[Family]]
 
 
 def _alternatives(
-    dag: Graph, edges: Sequence[tuple[int, int]], search: OrderSearch, knowledge: Knowledge
-) -> list[list[list[Family]]]:
+    dag: Graph, edges: Sequence[Edge], scores: Scores, search: OrderSearch, knowledge: Knowledge
+) -> list[list[Families]]:
     """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
-    now, equivalents = families_of(dag), to_cpdag(dag)
-    order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
-    anew = {
-        (i, j): _unsettled(dag, order, i, j)
-        for i, j in edges
-        if knowledge.allowed[i] >> j & 1 and not knowledge.required[j] >> i & 1
+    turned = {(i, j): known for i, j in edges if (known := knowledge.requiring(j, i)) is not None}
+    starts = _starts(dag, turned, search)
+    climbs = {
+        (edge, k): climbing(turned[edge], _with_edge(graph, *reversed(edge)), coarsely(scores))
+        for edge, graphs in starts.items()
+        for k, graph in enumerate(graphs)
     }
-    questions = list(chain.from_iterable(anew.values()))
+    climbed = search.answered(together(climbs)).values()
+    now = families_of(dag)
+
+    def differing(graph: Graph) -> Families:
+        return tuple(family for family in families_of(graph) if family != now[family[0]])
+
+    own = {edge: [differing(graph) for graph in graphs] for edge, graphs in starts.items()}
+    anyones = dict.fromkeys([*chain.from_iterable(own.values()), *map(differing, climbed)])
+    return [
+        [*own[i, j], *(each for each in anyones if any(child == i and parents >> j & 1 for child, parents in each))]
+        if (i, j) in own
+        else []
+        for i, j in edges
+    ]
+
+
+def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -> dict[Edge, list[Graph]]:
+    """For each edge graphs at hand in which it points the other way, as far as that much is known to be possible."""
+    order, equivalents = list(nx.lexicographical_topological_sort(nx.DiGraph(dag))), to_cpdag(dag)
+    anew = {
+        edge: [_unsettled(dag, moved, edge[0]) for moved in _moved(order, *edge, known)]
+        for edge, known in turned.items()
+    }
+    questions = [question for each in anew.values() for asked in each for question in asked]
     picked = dict(zip(questions, search.pick(questions), strict=True))
-    found: list[list[list[Family]]] = []
-    for i, j in edges:
-        graphs = []
-        if (i, j) in anew:
-            graphs.append(_settled(dag, [picked[question] for question in anew[i, j]]))
-            if is_dag(turned := _turned(dag, i, j)):
-                graphs.append(turned)
-            if equivalents[j, i]:
-                graphs.append(_equivalent(equivalents, dag, j, i))
-        differing = [[family for family in families_of(graph) if family != now[family[0]]] for graph in graphs]
-        found.append([families for families in differing if all(_may_be(family, knowledge) for family in families)])
+    found = {}
+    for (i, j), known in turned.items():
+        graphs = [_settled(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
+        graphs.append(_turned(dag, i, j))
+        if equivalents[j, i]:
+            graphs.append(_equivalent(equivalents, dag, j, i))
+        found[i, j] = [graph for graph in graphs if _may_be(_with_edge(graph, j, i), known)]
     return found
 
 
-def _may_be(family: Family, knowledge: Knowledge) -> bool:
-    child, parents = family
-    return not parents & ~knowledge.allowed[child] and not knowledge.required[child] & ~parents
+def _may_be(graph: Graph, knowledge: Knowledge) -> bool:
+    return is_dag(graph) and not (graph & knowledge.impossible).any() and bool((graph | ~knowledge.certain).all())
 
 
 def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
@@ -148,20 +169,32 @@ def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
         graph[j, i] = 0
 
 
-def _turned(dag: Graph, cause: int, effect: int) -> Graph:
-    graph = dag.copy()
-    graph[cause, effect], graph[effect, cause] = 0, 1
+def _with_edge(graph: Graph, cause: int, effect: int) -> Graph:
+    graph = graph.copy()
+    graph[cause, effect] = 1
     return graph
 
 
-def _unsettled(dag: Graph, order: list[int], cause: int, effect: int) -> list[Family]:
-    """The nodes that lose a parent by the effect's standing just before the cause, each with what is before it."""
-    rest = [node for node in order if node != effect]
-    place = rest.index(cause)
+def _turned(dag: Graph, cause: int, effect: int) -> Graph:
+    graph = _with_edge(dag, effect, cause)
+    graph[cause, effect] = 0
+    return graph
+
+
+def _moved(order: list[int], cause: int, effect: int, knowledge: Knowledge) -> list[list[int]]:
+    """The order with the effect just before the cause, and with the cause just after the effect, if that may be."""
+    first, last = order.index(cause), order.index(effect)
+    before, between, after = order[:first], order[first + 1 : last], order[last + 1 :]
+    orders = [[*before, effect, cause, *between, *after], [*before, *between, effect, cause, *after]]
+    return [knowledge.admissible(each) for each in orders]
+
+
+def _unsettled(dag: Graph, order: list[int], cause: int) -> list[Family]:
+    """The nodes that lose a parent by this order, and the one that was a cause, each with what is before it."""
+    parents = parents_of(dag)
     questions, before = [], 0
-    for node in [*rest[:place], effect, *rest[place:]]:
-        parents = bits(np.flatnonzero(dag[:, node]).tolist())
-        if node == cause or parents & ~before:
+    for node in order:
+        if node == cause or parents[node] & ~before:
             questions.append((node, before))
         before |= 1 << node
     return questions

@@ -31,7 +31,7 @@ from feddag.federation.forms import Form
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
-from feddag.learners.base import PROPORTION, SEED, WORKERS
+from feddag.learners.base import SEED, WORKERS
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.keeper import Watch
 from feddag.learners.knowledge import Edges
@@ -55,11 +55,12 @@ class EvidenceSearch(FederatedLearner):
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
-        time_budget: No further search is begun after so many seconds.
+        time_budget: No further search is begun after so many seconds; the first one is always finished.
         start: The order of the variables, causes first, that the first search begins with; by default those that the
             others explain least come first.
         required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
-        tiers: Lists of names; nothing in a later one causes anything in an earlier one.
+        tiers: Lists of names; nothing in a later one is a parent of anything in an earlier one. A variable in none of
+            them may stand between.
         exogenous: Names of variables that nothing in the graph causes.
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
@@ -99,7 +100,7 @@ class EvidenceSearch(FederatedLearner):
         "time_budget": must_be.positive | must_be.none,
         "start": must_be.names | must_be.none,
         **knowledge.CONSTRAINTS,
-        "confidence": PROPORTION,
+        "confidence": must_be.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
         "seed": SEED,
         "workers": WORKERS,
     }

@@ -46,7 +46,7 @@ ROWS_PER_SUMMED_FUNCTION = 6
 
 _potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
 
-_FLOOR = 1e-9
+LEAST_VARIANCE = 1e-9
 """A variable that its parents explain to this share of its variance counts as determined by them."""
 _BATCH_BYTES = 2**24
 
@@ -177,7 +177,7 @@ def per_row(
     residual: Float[np.ndarray, "..."], precision: Float[np.ndarray, "..."] | float | None
 ) -> Float[np.ndarray, "..."]:
     """The first term of the score, from Q/n."""
-    residual = np.maximum(residual, _FLOOR)
+    residual = np.maximum(residual, LEAST_VARIANCE)
     return 0.5 * np.log(residual) if precision is None else 0.5 * (precision * residual - np.log(precision))
 
 

@@ -48,6 +48,12 @@ def _enough_rows(arrays: Arrays) -> bool:
     return may_be_summed(functions, float(arrays["rows"]))
 
 
+def _enough_rows_for_each_set(arrays: Arrays) -> bool:
+    """Where there are, a site adds joint functions for the rows that are left, and no more."""
+    largest = int(arrays["parents"].sum(axis=1, dtype=int).max(initial=0))
+    return may_be_summed(summed_functions(largest, pairs=False), float(arrays["rows"]))
+
+
 def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
     """Of the tasks that such sites know."""
     families = {
@@ -74,6 +80,7 @@ def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
             sites.SCORES: Form(arrays=arrays, lengths=lengths, rules=rules),
             sites.COMPARISONS: Form(arrays=arrays | terms, lengths=lengths, rules=rules),
         }
+    enough = f"{ROWS_PER_SUMMED_FUNCTION} rows or more for each function"
     mean = Between(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,))
     frame: Mapping[str, Between] = {
         "origin": mean,
@@ -93,10 +100,12 @@ def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
         sites.VARIANCES: Form(arrays={"mean": mean}),
         sites.GRAM: Form(
             arrays={**frame, "pairs": Between(0, 1, "bool")},
-            rules={f"{ROWS_PER_SUMMED_FUNCTION} rows or more for each function": _enough_rows},
+            rules={enough: _enough_rows},
         ),
         sites.FAMILY_GRAMS: Form(
-            arrays={**frame, "parents": families["parents"]}, lengths={"family": min(2**nodes, SETS_PER_ROUND)}
+            arrays={**frame, "parents": families["parents"]},
+            lengths={"family": min(2**nodes, SETS_PER_ROUND)},
+            rules={enough: _enough_rows_for_each_set},
         ),
         sites.COMPARISONS: Form(arrays={**frame, **families, **terms, **fitted}, lengths=lengths, rules=rules),
     }

@@ -5,31 +5,25 @@ then drops those that have become superfluous ("grow-shrink"). One variable afte
 the order that makes the whole graph's score best, until no move helps.
 
 All picking of parents that one step needs goes on side by side, so that a step costs a few rounds, not thousands, and
-so do searches from several orders: what asks is a generator, which yields what it wants to know, and goes on once it is
-known.
+so do searches from several orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int8
 
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import members
+from feddag.learners.node_sets import adjacency_of, members
+from feddag.learners.search.asking import Asking, Result, Wanted, answered, together
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 AHEAD = 4
 """After a move, what so many variables in turn will ask is asked at once; twice as many each time that none moves."""
-
-Wanted = list[list[Family]]
-"""Of each question the family whose neighbourhood it must know, and then those that it will probably ask for next."""
-Key = TypeVar("Key")
-Found = TypeVar("Found")
-Asking: TypeAlias = Generator[Wanted, None, Found]
 
 
 class Parents(NamedTuple):
@@ -55,18 +49,7 @@ class OrderSearch:
         questions = [(node, everything & ~(1 << node)) for node in range(nodes)]
         self.pick([*questions, *((node, 0) for node in range(nodes))])
         gain = [self._picked[node, 0].score - self._picked[node, others].score for node, others in questions]
-        return self.admissible(np.argsort(gain, kind="stable").tolist())
-
-    def admissible(self, order: list[int]) -> list[int]:
-        """The same order, but that required causes come first."""
-        found: list[int] = []
-        waiting, placed = list(order), 0
-        while waiting:
-            node = next(each for each in waiting if not self._knowledge.before[each] & ~placed)
-            waiting.remove(node)
-            found.append(node)
-            placed |= 1 << node
-        return found
+        return self._knowledge.admissible(np.argsort(gain, kind="stable").tolist())
 
     def shuffled(self, order: list[int], moves: Iterable[tuple[int, int]]) -> list[int]:
         """An order from which the search may reach what it could not before."""
@@ -74,11 +57,11 @@ class OrderSearch:
         for node, place in moves:
             order.remove(node)
             order.insert(place, node)
-        return self.admissible(order)
+        return self._knowledge.admissible(order)
 
     def improved(self, orders: Iterable[list[int]]) -> list[list[int]]:
         """Each order after the best move of each variable in turn, until none helps."""
-        found = self._answered(_together({k: self._improving(order) for k, order in enumerate(orders)}))
+        found = self.answered(together({k: self._improving(order) for k, order in enumerate(orders)}))
         return [found[k] for k in range(len(found))]
 
     def _improving(self, order: list[int]) -> Asking[list[int]]:
@@ -99,20 +82,17 @@ class OrderSearch:
 
     def graph(self, order: list[int]) -> Int8[np.ndarray, "node node"]:
         """The graph in which every variable has the parents it picks among its predecessors."""
-        adjacency = np.zeros((len(order), len(order)), dtype=np.int8)
         before = 0
         questions = []
         for node in order:
             questions.append((node, before))
             before |= 1 << node
-        for node, parents in self.pick(questions):
-            adjacency[members(parents), node] = 1
-        return adjacency
+        return adjacency_of([parents for _, parents in sorted(self.pick(questions))])
 
     def pick(self, questions: Iterable[Family]) -> list[Family]:
         """The parents that variables pick, each among the predecessors named with it."""
         questions = list(questions)
-        self._answered(self._picking(questions))
+        self.answered(self._picking(questions))
         return [(node, self._picked[node, predecessors].chosen) for node, predecessors in questions]
 
     def _questions(self, order: list[int], node: int) -> Iterable[Family]:
@@ -147,20 +127,19 @@ class OrderSearch:
             before[node] >> other & 1 for other in rest[place:]
         )
 
-    def _answered(self, asking: Asking[Found]) -> Found:
-        """What it finds, once all that it wants to know is asked for."""
-        while True:
-            try:
-                wanted = next(asking)
-            except StopIteration as finished:
-                return finished.value
+    def answered(self, asking: Asking[Result]) -> Result:
+        """What it finds, once it knows all the neighbourhoods that it wants to know, and some that it may want next."""
+
+        def ask(wanted: Wanted) -> None:
             guesses = self._scores.guesses // len(wanted)
             self._scores.ask_neighbourhoods(chain.from_iterable(each[: 1 + guesses] for each in wanted))
+
+        return answered(asking, ask)
 
     def _picking(self, questions: Iterable[Family]) -> Asking[None]:
         """Answer all questions (a node, and its predecessors as bits) side by side."""
         new = (each for each in dict.fromkeys(questions) if each not in self._picked)
-        self._picked |= yield from _together({question: self._growing(question) for question in new})
+        self._picked |= yield from together({question: self._growing(question) for question in new})
 
     def _growing(self, question: Family) -> Asking[Parents]:
         """Grow-shrink; asks for each neighbourhood that is not known yet."""
@@ -203,22 +182,6 @@ def random_moves(nodes: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     """A fourth of the nodes, each with a place in the order of all."""
     chosen = rng.permutation(nodes)[: max(2, nodes // 4)].tolist()
     return [(node, int(rng.integers(nodes))) for node in chosen]
-
-
-def _together(asking: Mapping[Key, Asking[Found]]) -> Asking[dict[Key, Found]]:
-    """What each finds: all go on side by side, a round at a time."""
-    found: dict[Key, Found] = {}
-    while asking:
-        wanted = {}
-        for key, each in asking.items():
-            try:
-                wanted[key] = next(each)
-            except StopIteration as finished:
-                found[key] = finished.value
-        if wanted:
-            yield list(chain.from_iterable(wanted.values()))
-        asking = {key: asking[key] for key in wanted}
-    return found
 
 
 def _changed_further(family: Family, others: Iterable[int]) -> Iterable[Family]:

@@ -1,16 +1,20 @@
-"""Hill climbing with joint scores, from a graph that the order search has found."""
+"""Hill climbing: with joint scores, from a graph that the order search has found, or with coarse ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8
 
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import members
+from feddag.learners.node_sets import adjacency_of, members, parents_of
+from feddag.learners.search.asking import Asking, Wanted, answered
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
+
+Gain = Callable[[Family, int], float]
+"""By how much the score falls if this node is put into a family, or taken out of it."""
 
 
 class _Change(NamedTuple):
@@ -29,21 +33,45 @@ def refined(
     scores: Scores, knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"]
 ) -> Int8[np.ndarray, "node node"]:
     """Add, take away or reverse the edge that helps most, until none helps."""
-    parents = [chosen for _, chosen in families_of(adjacency)]
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
-    changed = range(scores.nodes)
+
+    def ask(wanted: Wanted) -> None:
+        scores.ask_joint(near for (family,) in wanted for near in _around(*family, free))
+
+    def gain(family: Family, other: int) -> float:
+        child, parents = family
+        return scores.joint[family] - scores.joint[child, parents ^ 1 << other]
+
+    return answered(climbing(knowledge, adjacency, gain), ask)
+
+
+def coarsely(scores: Scores) -> Gain:
+    """By coarse scores, of families whose neighbourhoods are known."""
+
+    def gain(family: Family, other: int) -> float:
+        near = scores.neighbourhood[family]
+        return float(near[family[0]] - near[other])
+
+    return gain
+
+
+def climbing(
+    knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"], gain: Gain
+) -> Asking[Int8[np.ndarray, "node node"]]:
+    """Add, take away or reverse the edge that helps most, until none helps.
+
+    Wants to know what `gain` says of each family of the graph.
+    """
+    parents = parents_of(adjacency)
+    changed = range(len(parents))
     while True:
-        scores.ask_joint(family for child in changed for family in _around(child, parents[child], free))
-        best = max(_changes(scores, knowledge, parents), key=lambda change: change.gain, default=None)
+        yield [[(child, parents[child])] for child in changed]
+        best = max(_changes(knowledge, parents, gain), key=lambda change: change.gain, default=None)
         if best is None or best.gain <= LEAST_GAIN:
-            break
+            return adjacency_of(parents)
         for child, chosen in best.families:
             parents[child] = chosen
         changed = [child for child, _ in best.families]
-    found = np.zeros_like(adjacency)
-    for child, chosen in enumerate(parents):
-        found[members(chosen), child] = 1
-    return found
 
 
 def edge_scores(
@@ -70,24 +98,22 @@ def _around(child: int, parents: int, others: Sequence[int]) -> Iterator[Family]
         yield child, parents ^ 1 << other
 
 
-def _changes(scores: Scores, knowledge: Knowledge, parents: list[int]) -> Iterator[_Change]:
+def _changes(knowledge: Knowledge, parents: list[int], gain: Gain) -> Iterator[_Change]:
     """All that leave the graph acyclic."""
     ancestors = _ancestors(parents)
     for child, chosen in enumerate(parents):
-        now = scores.joint[child, chosen]
+        family = child, chosen
         for other in members(chosen & ~knowledge.required[child]):
             without = child, chosen & ~(1 << other)
-            gain = now - scores.joint[without]
-            yield _Change(gain, (without,))
+            yield _Change(gain(family, other), (without,))
             indirect = any(ancestors[between] >> other & 1 for between in members(without[1]))
             if knowledge.allowed[other] >> child & 1 and not indirect:
                 reverse = other, parents[other] | 1 << child
-                gain += scores.joint[other, parents[other]] - scores.joint[reverse]
-                yield _Change(gain, (without, reverse))
+                both = gain(family, other) + gain((other, parents[other]), child)
+                yield _Change(both, (without, reverse))
         for other in members(knowledge.allowed[child] & ~chosen):
             if other != child and not ancestors[other] >> child & 1:
-                family = child, chosen | 1 << other
-                yield _Change(now - scores.joint[family], (family,))
+                yield _Change(gain(family, other), ((child, chosen | 1 << other),))
 
 
 def _ancestors(parents: list[int]) -> list[int]:

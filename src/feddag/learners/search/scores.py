@@ -1,4 +1,4 @@
-"""The server's view of scores: it asks sites for families in batches, and never for one twice."""
+"""The server's view of scores: it asks sites for families in batches, and keeps every score."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from jaxtyping import Float, Int8, UInt8
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
-from feddag.learners.node_sets import bits
+from feddag.learners.node_sets import parents_of
 from feddag.learners.search import sites
 from feddag.learners.search.evidence import (
+    LEAST_VARIANCE,
     ROWS_PER_SUMMED_FUNCTION,
     CoarseEvidence,
     Fit,
@@ -45,7 +46,7 @@ _MOST_NODES_WITH_PAIRS = 40
 
 
 def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
-    return [(child, bits(np.flatnonzero(column).tolist())) for child, column in enumerate(adjacency.T)]
+    return list(enumerate(parents_of(adjacency)))
 
 
 class _Known(NamedTuple):
@@ -81,7 +82,7 @@ class Scores(ABC):
         """The graph that noise of equal variance is estimated with; no rows before there is one."""
         self._ask = ask
         self._sites = site_count
-        self._rows: float | None = None
+        self._rows: int | None = None
         self._compared: dict[str, Comparison] = {}
 
     @property
@@ -98,7 +99,7 @@ class Scores(ABC):
         return sum(len(each.neighbourhood) * self.nodes + len(each.joint) for each in self._known)
 
     @property
-    def rows(self) -> float:
+    def rows(self) -> int:
         """Of all sites together."""
         if self._rows is None:
             self._rows = round(float(self._ask(sites.ROWS, {})["rows"]) * self._sites)
@@ -353,10 +354,9 @@ def _regression(moments: _Moments, child: int, fit: Fit, rows: float) -> tuple[F
     """A fit's coefficients, and the mean square that they leave of the standardised child."""
     gram, cross = moments.gram[: fit.size, : fit.size], moments.cross[: fit.size, child]
     weights = coefficients(gram, cross, fit.ridge, fit.size)
-    return weights, float(1 - (2 * weights @ cross - weights @ gram @ weights) / rows)
+    left = 1 - (2 * weights @ cross - weights @ gram @ weights) / rows
+    return weights, max(float(left), LEAST_VARIANCE)
 
 
 def _families(arrays: Arrays) -> list[Family]:
-    width = [1 << k for k in range(arrays["parents"].shape[1])]
-    sets = [sum(width[k] for k in np.flatnonzero(row)) for row in arrays["parents"]]
-    return list(zip(arrays["children"].tolist(), sets, strict=True))
+    return list(zip(arrays["children"].tolist(), parents_of(arrays["parents"].T), strict=True))

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search.evidence import (
+    LEAST_VARIANCE,
     CoarseEvidence,
     Features,
     best_fit,
@@ -93,7 +94,7 @@ class OwnMechanisms(FamilySite):
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, residuals = self._fits(arrays, precisions, residuals=True)
         variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
-        return scores, row_log_likelihoods(residuals, variances)
+        return scores, row_losses(residuals, np.maximum(variances, LEAST_VARIANCE))
 
     def _coarse_given(self, reference: bytes) -> CoarseEvidence:
         return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
@@ -186,7 +187,7 @@ class CommonMechanisms(FamilySite):
                 size = int(arrays["sizes"][family])
                 centred = features[:, :size] - arrays["means"][family, :size]
                 residuals[:, family] -= centred @ arrays["coefficients"][family, :size]
-        rows = row_log_likelihoods(residuals, arrays["variances"]) @ arrays["terms"].T.astype(float)
+        rows = row_losses(residuals, arrays["variances"]) @ arrays["terms"].T.astype(float)
         return spread(rows.mean(axis=0), rows)
 
     def _common(self, arrays: Arrays) -> Features:
@@ -235,7 +236,7 @@ def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "famil
     return groups.items()
 
 
-def row_log_likelihoods(
+def row_losses(
     residuals: Float[np.ndarray, "row family"], variances: Float[np.ndarray, " family"]
 ) -> Float[np.ndarray, "row family"]:
     """The negative log-likelihood of every row, per family. It never leaves a site: see `spread`."""

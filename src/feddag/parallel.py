@@ -1,0 +1,26 @@
+"""Work spread over processes by joblib, or past one machine by a backend of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import joblib
+from joblib.parallel import get_active_backend
+
+
+def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
+    """What delayed calls return, each as soon as it is there, and none begun before a process is free for it.
+
+    Some backends, such as Ray's, give back a whole list only: they get as many calls at once as they have processes.
+    """
+    backend: Any = get_active_backend()[0]
+    one_by_one: dict[str, Any] = {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1}
+    if backend.supports_return_generator:
+        parallel: Any = joblib.Parallel(return_as="generator_unordered", **one_by_one)
+        yield from parallel(calls)
+        return
+    calls, at_once = iter(calls), joblib.effective_n_jobs(jobs)  # pyright: ignore[reportArgumentType]
+    while some := list(islice(calls, at_once)):
+        yield from joblib.Parallel(**one_by_one)(some)
