@@ -113,7 +113,12 @@ DISCLOSURES: Mapping[str, Disclosure] = {
     "search.scores": Disclosure("Scores of families of variables, by full regressions", _SCORES),
     "search.comparisons": Disclosure(
         "By how much some graphs explain the site's rows better than others, and how sure that is",
-        {"difference": "for each comparison the difference of scores", **_SPREAD},
+        {
+            "difference": "for each comparison the difference of scores",
+            **_SPREAD,
+            "shape": "for each family how heavy-tailed and how skewed the noise is",
+            "shape_square": "for each family the mean squares behind these",
+        },
     ),
     "selection.score": Disclosure(
         "How well a graph predicts rows that the site has laid aside", {"score": "one number for the graph"}

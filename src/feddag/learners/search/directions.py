@@ -4,7 +4,7 @@ An edge is compared with its absence, and with the best graph at hand in which i
 be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
 one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
 climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
-surely better than the other is left open.
+surely better than the other, with normal noise and with noise of any shape, is left open.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from feddag.learners.search.scores import Family, Scores, families_of
 Graph = Int8[np.ndarray, "node node"]
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
+Worse = tuple[float, float]
+"""By how much, and the standard error."""
+_RULED_OUT: Worse = (np.inf, 0.0)
 
 
 class EdgeEvidence(NamedTuple):
@@ -43,6 +46,9 @@ class EdgeEvidence(NamedTuple):
     reversed: float
     """Infinite where prior knowledge rules it out."""
     reversed_error: float
+    reversed_any_noise: float
+    """The same if noise need not be normal."""
+    reversed_any_noise_error: float
     present: bool
     """Whether it is sure that there is an edge."""
     directed: bool
@@ -83,17 +89,18 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
 
     graph, evidence = dag.copy(), []
     for k, (i, j) in enumerate(edges):
-        without = compared[0][k], compared[1][k]
-        other_way = (compared[0][len(edges) + k], compared[1][len(edges) + k]) if alternatives[k] else (np.inf, 0.0)
-        if not sure(*other_way):
+        without, _ = compared[k]
+        other_way, whatever_noise = compared[len(edges) + k] if alternatives[k] else (_RULED_OUT, _RULED_OUT)
+        directed = sure(*other_way) and sure(*whatever_noise)
+        if not directed:
             graph[j, i] = 1
-        required = bool(knowledge.required[j] >> i & 1)
-        evidence.append(EdgeEvidence(i, j, *without, *other_way, present=required or sure(*without), directed=True))
-    return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
+        present = bool(knowledge.required[j] >> i & 1) or sure(*without)
+        evidence.append(EdgeEvidence(i, j, *without, *other_way, *whatever_noise, present, directed))
+    return Directions(graph, evidence)
 
 
-def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> tuple[list[float], list[float]]:
-    """By how much the total score rises if these families take the place of those of now, with standard errors."""
+def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
+    """How much worse it is if these families take the place of those of now: with normal noise, and with any."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}
     position = {family: k for k, family in enumerate(families)}
@@ -102,8 +109,10 @@ def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]
         for family in changes:
             terms[k, position[family]] += 1
             terms[k, position[now[family[0]]]] -= 1
-    found = scores.compare(list(families), terms)
-    return (found.difference * scores.rows).tolist(), (found.error * scores.rows).tolist()
+    difference, error, any_difference, any_error = (
+        (each * scores.rows).tolist() for each in scores.compare(list(families), terms)
+    )
+    return list(zip(zip(difference, error, strict=True), zip(any_difference, any_error, strict=True), strict=True))
 
 
 def _alternatives(

@@ -31,6 +31,7 @@ from feddag.learners.search.evidence import (
     Targets,
     most_joint_functions,
 )
+from feddag.learners.search.noise_shape import STATISTICS
 from feddag.learners.search.sites import OwnMechanisms, by_parents
 from feddag.silos import Silo
 from feddag.silos.kinds import Kind
@@ -160,18 +161,24 @@ class MixedMechanisms(OwnMechanisms):
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"scores": self._judged(arrays, rows=False)[0]}
 
-    def _with_rows(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+    def _with_rows(
+        self, arrays: Arrays
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
         return self._judged(arrays, rows=True)
 
     def _judged(
         self, arrays: Arrays, *, rows: bool
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
         children, parents, count = arrays["children"], arrays["parents"], len(self._values)
         discrete = np.isin(children, list(self._levels))
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
-        scores, likelihoods = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
+        scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
+        shape = {}
         if rows:
-            scores[~discrete], likelihoods[:, ~discrete] = super()._with_rows(smooth)
+            scores[~discrete], losses[:, ~discrete], of_smooth = super()._with_rows(smooth)
+            shape = {name: np.zeros((STATISTICS, len(children))) for name in of_smooth}  # levels have none
+            for name, found in of_smooth.items():
+                shape[name][:, ~discrete] = found
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
         places, most = np.flatnonzero(discrete), most_joint_functions(count)
@@ -185,5 +192,5 @@ class MixedMechanisms(OwnMechanisms):
                 fit = discrete_fit(features, self._levels[int(children[family])], used)
                 scores[family] = fit.score
                 if rows:
-                    likelihoods[:, family] = -fit.row_log_likelihoods
-        return scores, likelihoods
+                    losses[:, family] = -fit.row_log_likelihoods
+        return scores, losses, shape

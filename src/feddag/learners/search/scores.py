@@ -28,6 +28,7 @@ from feddag.learners.search.evidence import (
     most_joint_functions_summed,
     summed_functions,
 )
+from feddag.learners.search.noise_shape import shape_gain
 from feddag.learners.search.sites import coefficients, from_triangle
 
 Family = tuple[int, int]
@@ -62,6 +63,9 @@ class Comparison(NamedTuple):
     difference: Float[np.ndarray, " comparison"]
     error: Float[np.ndarray, " comparison"]
     """The standard error: over sites or over rows, whichever is larger."""
+    any_noise_difference: Float[np.ndarray, " comparison"]
+    """The same if noise need not be normal."""
+    any_noise_error: Float[np.ndarray, " comparison"]
 
 
 class Scores(ABC):
@@ -155,7 +159,9 @@ class Scores(ABC):
 
     def _asked_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
-        return Comparison(difference, sites.standard_error(answer, answer["site_mean"], self.rows, self._sites))
+        error = sites.standard_error(answer, answer["site_mean"], self.rows, self._sites)
+        gain, variance = shape_gain(answer["shape"], answer["shape_square"], self.rows)
+        return Comparison(difference, error, difference - terms @ gain, np.sqrt(error**2 + terms**2 @ variance))
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
@@ -167,7 +173,7 @@ class Scores(ABC):
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        """The differences, and the sums of what `sites.spread` returns, with `site_mean`: what sites differ around."""
+        """The differences, and the sums of what sites answer, with `site_mean`: what they differ around."""
 
     def _as_arrays(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
         return {

@@ -23,6 +23,7 @@ from feddag.learners.search.evidence import (
     most_joint_functions,
     most_joint_functions_summed,
 )
+from feddag.learners.search.noise_shape import shape_of
 from feddag.silos import Silo
 
 ROWS = "search.rows"
@@ -84,17 +85,18 @@ class OwnMechanisms(FamilySite):
         return {"scores": scores}
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        scores, likelihoods = self._with_rows(arrays)
+        scores, losses, shape = self._with_rows(arrays)
         terms = arrays["terms"].astype(float)
-        rows = likelihoods @ terms.T
-        return {"difference": terms @ scores} | spread(terms @ scores, rows)
+        return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T) | shape
 
-    def _with_rows(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
-        """The joint evidence of families, and of every row the negative log-likelihood."""
+    def _with_rows(
+        self, arrays: Arrays
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
+        """The joint evidence of families, of every row the negative log-likelihood, and the shape of the noise."""
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, residuals = self._fits(arrays, precisions, residuals=True)
         variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
-        return scores, row_losses(residuals, np.maximum(variances, LEAST_VARIANCE))
+        return scores, row_losses(residuals, np.maximum(variances, LEAST_VARIANCE)), shape_of(residuals)
 
     def _coarse_given(self, reference: bytes) -> CoarseEvidence:
         return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
@@ -188,7 +190,7 @@ class CommonMechanisms(FamilySite):
                 centred = features[:, :size] - arrays["means"][family, :size]
                 residuals[:, family] -= centred @ arrays["coefficients"][family, :size]
         rows = row_losses(residuals, arrays["variances"]) @ arrays["terms"].T.astype(float)
-        return spread(rows.mean(axis=0), rows)
+        return spread(rows.mean(axis=0), rows) | shape_of(residuals)
 
     def _common(self, arrays: Arrays) -> Features:
         return self._features(arrays["origin"].tobytes(), arrays["scale"].tobytes())
