@@ -120,7 +120,7 @@ def select(
     with InProcess(sites, min(joblib.cpu_count(), len(sites))) as federation:
         for k, (given, learner) in enumerate(zip(combinations, learners, strict=True), start=1):
             learner.fit(training, progress=lambda status, k=k: progress(k, len(learners), status))
-            score = mean_score(federation, learner.graph_, columns, round_=k)
+            score = mean_score(federation, learner.guessed_graph, columns, round_=k)
             candidates.append(Candidate(given, score, learner.graph_, learner.seconds_))
             told = ", ".join(f"{name}={value}" for name, value in given.items())
             figures = {"parameters": told, "score": f"{score:.4f}"}

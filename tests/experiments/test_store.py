@@ -5,6 +5,7 @@ import platform
 import sqlite3
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,20 @@ def test_data_of_another_version_are_drawn_again(store, made, monkeypatch):
     store.keep(made(CELL, shd=3.0))
     monkeypatch.setattr("feddag.silos.simulation.SIMULATOR_VERSION", 2)
     assert not store.of([replace(CELL)])
+
+
+def _opened(path):
+    try:
+        Store(path)
+    except FeddagError as error:
+        return str(error)
+    return None
+
+
+def test_several_processes_may_make_a_store_at_once(tmp_path):
+    paths = [tmp_path / f"{k}.sqlite" for k in range(20) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:  # each use has a connection of its own, as processes have
+        assert set(pool.map(_opened, paths)) == {None}
 
 
 def test_a_cell_is_claimed_once(store, made):

@@ -38,7 +38,7 @@ def effects(
         raise FeddagError("Give --cause and --effect, or --dowhy FILE. See: feddag effects --help")
     learned = load(run)
     if dowhy is not None:
-        write_dowhy(learned.graph_, dowhy)
+        write_dowhy(learned.guessed_graph, dowhy)
         typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
     if cause is not None and effect is not None:
         _show(total_effect(learned, Run.open(run).silos(), cause, effect), format)

@@ -106,7 +106,7 @@ def _tell_stability(run: Path, *, bootstraps: int, jobs: int, seed: int, quiet: 
         quiet=quiet,
         resume=again,
     )
-    mechanisms = mechanisms_by_site(learned.graph_, silos)
+    mechanisms = mechanisms_by_site(learned.guessed_graph, silos)
     for name, table in (("stability", found.table()), ("mechanisms", mechanisms)):
         with atomic_write(run / f"{name}.csv") as stream:
             table.to_csv(stream, index=False, lineterminator="\n")

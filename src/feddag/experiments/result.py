@@ -195,7 +195,7 @@ def _learned(learner: Learner) -> Sequence[tuple[CausalGraph, CausalGraph]]:
 
 
 def _judged_and_reported(learner: Learner) -> tuple[CausalGraph, CausalGraph]:
-    return getattr(learner, "dag_", learner.graph_), learner.graph_
+    return learner.guessed_graph, learner.graph_
 
 
 def _described_graph(learner: Learner) -> dict[str, Any]:

@@ -48,14 +48,13 @@ CREATE TABLE IF NOT EXISTS tuned (
     finished TEXT, PRIMARY KEY (experiment, row, data, nodes)
 )
 """
-_SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS results (
-    {", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)}, PRIMARY KEY (key)
-);
-CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, machine TEXT, pid INTEGER, renewed REAL);
-{_TUNED};
-PRAGMA user_version = {_FORMAT};
-"""
+_TYPED = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)
+_SCHEMA = (
+    f"CREATE TABLE results ({_TYPED}, PRIMARY KEY (key))",
+    "CREATE TABLE claims (key TEXT PRIMARY KEY, machine TEXT, pid INTEGER, renewed REAL)",
+    _TUNED,
+    f"PRAGMA user_version = {_FORMAT}",
+)
 
 
 @dataclass(frozen=True)
@@ -218,10 +217,18 @@ class Store:
                 )
             if found == _FORMAT:
                 return
-            if not create or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise FeddagError(f"{self.path} is no store of results. Name another file with --store.")
+            no_store = FeddagError(f"{self.path} is no store of results. Name another file with --store.")
+            if not create:
+                raise no_store
+            connection.execute("BEGIN IMMEDIATE")  # of several processes that find no store, one makes it
+            if connection.execute("PRAGMA user_version").fetchone()[0] == _FORMAT:
+                return
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise no_store
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_SCHEMA)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

@@ -150,6 +150,12 @@ class Learner(BaseEstimator, ABC):
         return isinstance(self.history_, dict)
 
     @property
+    def guessed_graph(self) -> CausalGraph:
+        """The graph, with the learner's own guess where it leaves a direction open, if it has one."""
+        check_is_fitted(self)
+        return self.graph_
+
+    @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
         """Edges of the graph that may be there by chance, where the learner can tell."""
         check_is_fitted(self)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from feddag import parameters as must_be
 from feddag.errors import FeddagError
@@ -151,6 +152,11 @@ class InRegime(FederatedLearner):
         else:
             self.history_ = histories
             self.site_graphs_ = {site: each.graph_ for site, each in self.learners_.items()}
+
+    @property
+    def guessed_graph(self) -> CausalGraph:
+        check_is_fitted(self)
+        return self.learners_[POOLED].guessed_graph if self.regime == "all" else self.graph_
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()

@@ -93,7 +93,7 @@ def assess_federation(
     warnings = warn_after(found, edges, distances, unit_free=unit_free)
     if not edges:
         return Assessment("The graph has no edges: it says nothing about the data.", tuple(warnings), found, ())
-    learned = dag_extension(graph)
+    learned = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
     results = held_out(federation, learned, rivals(learned, by_sorting))
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 

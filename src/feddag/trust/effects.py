@@ -17,7 +17,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from feddag.errors import FeddagError
-from feddag.graphs import CausalGraph, parent_sets
+from feddag.graphs import CausalGraph, dag_extension, parent_sets
 from feddag.learners.base import Learner
 from feddag.learners.feddag import FedDAG
 from feddag.silos import Silo, read_silos
@@ -68,7 +68,9 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
     columns = silos[0].columns
     graph = learner.graph_.reordered(columns)
     pair = _positions(silos[0], cause, effect)
-    adjusted = list(parent_sets(graph.adjacency, pair[0]))
+    guessed = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
+    parents_guessed = tuple(np.flatnonzero(guessed[:, pair[0]]).tolist())
+    adjusted = list(dict.fromkeys([*parent_sets(graph.adjacency, pair[0]), parents_guessed]))
     members = np.zeros((len(adjusted), len(columns)), dtype=np.uint8)
     for k, parents in enumerate(adjusted):
         members[k, list(parents)] = 1

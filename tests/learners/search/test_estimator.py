@@ -13,6 +13,7 @@ from feddag import EvidenceSearch, FeddagError, compare, simulate
 from feddag.graphs import is_dag
 from feddag.learners.search import coordinator
 from feddag.learners.search.scores import OwnScores
+from feddag.trust import total_effect
 
 SIMULATION = simulate(6, heterogeneous=True, sites=4, rows=[150, 250, 200, 200], seed=5)
 COMMON = simulate(6, mechanism="gp", sites=3, rows=300, seed=5)
@@ -66,6 +67,51 @@ def test_what_it_reports_belongs_together(learned):
     frame = learned.history_.to_frame()
     assert frame["round"].tolist() == list(range(1, len(frame) + 1))
     assert set(frame.stage) == {"order", "refinement", "directions"}
+
+
+@pytest.mark.parametrize("sharing", ["graph", "all"])
+def test_every_round_is_told_where_edges_are_required(sharing):
+    learner = EvidenceSearch(sharing, required=[("x0", "x1")], restarts=0).fit(SIMULATION)
+    assert learner.history_.rounds[-1].bytes_sent == sum(learner.communication_.sent.values())
+
+
+@pytest.mark.parametrize("sharing", ["graph", "all"])
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_of_a_column_in_other_units_end_it_too(sharing, seed):
+    """By rounding, two graphs of such columns may each seem better than the other."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for _ in range(2):
+        cm = 150 + 10 * rng.standard_normal(1000)
+        tables.append(pd.DataFrame({"cm": cm, "inch": cm / 2.54, "foot": cm / 30.48, "metre": cm / 100}))
+    assert is_dag(EvidenceSearch(sharing, restarts=0).fit(tables).dag_.adjacency)
+
+
+def test_no_open_edge_could_only_point_one_way():
+    rng = np.random.default_rng(2)
+    tables = []
+    for _ in range(2):
+        a = rng.standard_normal(150)
+        b = 0.25 * a + rng.standard_normal(150)
+        tables.append(pd.DataFrame({"a": a, "b": b, "c": 0.25 * b + a + rng.standard_normal(150)}))
+    learned = EvidenceSearch(restarts=0, forbidden=[("b", "a"), ("c", "b")]).fit(tables)
+    assert {("a", "b"), ("b", "c")} <= set(learned.graph_.edges)
+    assert ("a", "c") in learned.graph_.edges
+    assert learned.edge_evidence_.directed.all()
+
+
+def test_effects_know_the_parents_of_the_best_graph_where_directions_are_open():
+    """An open arm of a collider would else be read as no collider."""
+    simulation = simulate(6, mechanism="linear", sites=2, rows=400, noise_deviation_range=(0.5, 1.5), seed=7)
+    learned = EvidenceSearch("all", restarts=0).fit(simulation)
+    assert learned.graph_.undirected_edges
+    names = learned.graph_.names
+    for cause in names:
+        parents = "; ".join(name for name in names if (name, cause) in learned.dag_.edges)
+        effect = next(name for name in names if name != cause)
+        assert parents in {
+            each.adjusted_for for each in total_effect(learned, simulation.silos, cause, effect).estimates
+        }
 
 
 def test_it_stays_within_two_hundred_rounds_at_twenty_variables():

@@ -13,7 +13,7 @@ from feddag.federation.forms import check
 from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.node_sets import bits, members
-from feddag.learners.search.directions import weigh
+from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.forms import search_forms
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
@@ -315,6 +315,25 @@ def test_a_direction_is_open_where_a_third_variable_would_have_to_turn_with_it(m
     (edge,) = (each for each in evidence if (each.cause, each.effect) == (0, 2))
     assert not edge.directed
     assert edge.reversed < 3
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_what_an_edge_is_held_against_has_it_reversed(seed):
+    silos = simulate(6, heterogeneous=True, sites=2, rows=100, edges_per_node=2, seed=seed).silos
+    scores, _ = own_scores(silos)
+    known = nothing_known(6)
+    search = OrderSearch(scores, known)
+    dag = refined(scores, known, search.graph(search.improved([search.first_order()])[0]))
+    edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
+    for (i, j), alternatives in zip(edges, _alternatives(dag, edges, scores, search, known), strict=True):
+        assert alternatives
+        for changes in alternatives:
+            graph = dag.copy()
+            for child, parents in changes:
+                graph[:, child] = 0
+                graph[members(parents), child] = 1
+            assert is_dag(graph)
+            assert graph[j, i]
 
 
 @pytest.mark.parametrize("make", [own_scores, common_scores])

@@ -4,14 +4,15 @@ An edge is compared with its absence, and with the best graph at hand in which i
 be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
 one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
 climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
-surely better than the other, with normal noise and with noise of any shape, is left open.
+surely better than the other, with normal noise and with noise of any shape, is left open, with all else that this other
+graph reverses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -34,6 +35,10 @@ Families = tuple[Family, ...]
 Worse = tuple[float, float]
 """By how much, and the standard error."""
 _RULED_OUT: Worse = (np.inf, 0.0)
+_MOST_STEPS = 10
+"""Of hill climbing from a graph with a reversed edge: a step may cost a round."""
+_JOINTLY_SCORED = 4
+"""Graphs that have an edge reversed: of so many the joint scores decide."""
 
 
 class EdgeEvidence(NamedTuple):
@@ -91,12 +96,29 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     for k, (i, j) in enumerate(edges):
         without, _ = compared[k]
         other_way, whatever_noise = compared[len(edges) + k] if alternatives[k] else (_RULED_OUT, _RULED_OUT)
-        directed = sure(*other_way) and sure(*whatever_noise)
-        if not directed:
-            graph[j, i] = 1
+        if not (sure(*other_way) and sure(*whatever_noise)):
+            for cause, effect in edges:
+                graph[effect, cause] |= _reverses(reverse[k], cause, effect)
         present = bool(knowledge.required[j] >> i & 1) or sure(*without)
-        evidence.append(EdgeEvidence(i, j, *without, *other_way, *whatever_noise, present, directed))
-    return Directions(graph, evidence)
+        evidence.append(EdgeEvidence(i, j, *without, *other_way, *whatever_noise, present, directed=True))
+    graph = _without_forced(graph)
+    return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
+
+
+def _reverses(changes: Families, cause: int, effect: int) -> bool:
+    """Whether a graph with these families has the edge the other way."""
+    return any(child == cause and parents >> effect & 1 for child, parents in changes)
+
+
+def _without_forced(graph: Graph) -> Graph:
+    """Open edges along which a path of directed ones leads can point one way only."""
+    while True:
+        directed = graph & ~graph.T & 1
+        paths = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(directed)), dtype=bool)
+        forced = paths & (graph & graph.T == 1)
+        if not forced.any():
+            return graph
+        graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
 def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
@@ -118,32 +140,35 @@ def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]
 def _alternatives(
     dag: Graph, edges: Sequence[Edge], scores: Scores, search: OrderSearch, knowledge: Knowledge
 ) -> list[list[Families]]:
-    """For each edge, graphs in which it points the other way: the families by which they differ from this one."""
+    """For each edge the best graphs, by coarse scores, in which it points the other way.
+
+    They are told by the families by which they differ from this one.
+    """
     turned = {(i, j): known for i, j in edges if (known := knowledge.requiring(j, i)) is not None}
     starts = _starts(dag, turned, search)
     climbs = {
-        (edge, k): climbing(turned[edge], _with_edge(graph, *reversed(edge)), coarsely(scores))
+        (edge, k): climbing(turned[edge], graph, coarsely(scores), steps=_MOST_STEPS)
         for edge, graphs in starts.items()
         for k, graph in enumerate(graphs)
     }
     climbed = search.answered(together(climbs)).values()
     now = families_of(dag)
+    scores.ask_neighbourhoods(now)
 
-    def differing(graph: Graph) -> Families:
-        return tuple(family for family in families_of(graph) if family != now[family[0]])
+    def coarse(family: Family) -> float:
+        return float(scores.neighbourhood[family][family[0]])
 
-    own = {edge: [differing(graph) for graph in graphs] for edge, graphs in starts.items()}
-    anyones = dict.fromkeys([*chain.from_iterable(own.values()), *map(differing, climbed)])
-    return [
-        [*own[i, j], *(each for each in anyones if any(child == i and parents >> j & 1 for child, parents in each))]
-        if (i, j) in own
-        else []
-        for i, j in edges
-    ]
+    def worsening(families: Families) -> float:
+        return sum(coarse(family) - coarse(now[family[0]]) for family in families)
+
+    graphs = [*chain.from_iterable(starts.values()), *climbed]
+    found = {tuple(family for family in families_of(graph) if family != now[family[0]]): None for graph in graphs}
+    ranked = sorted(found, key=worsening)
+    return [list(islice((each for each in ranked if _reverses(each, *edge)), _JOINTLY_SCORED)) for edge in edges]
 
 
 def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -> dict[Edge, list[Graph]]:
-    """For each edge graphs at hand in which it points the other way, as far as that much is known to be possible."""
+    """For each edge that may be reversed some graphs in which it is."""
     order, equivalents = list(nx.lexicographical_topological_sort(nx.DiGraph(dag))), to_cpdag(dag)
     anew = {
         edge: [_unsettled(dag, moved, edge[0]) for moved in _moved(order, *edge, known)]
@@ -157,7 +182,8 @@ def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -
         graphs.append(_turned(dag, i, j))
         if equivalents[j, i]:
             graphs.append(_equivalent(equivalents, dag, j, i))
-        found[i, j] = [graph for graph in graphs if _may_be(_with_edge(graph, j, i), known)]
+        graphs = [_with_edge(graph, j, i) for graph in graphs]
+        found[i, j] = [graph for graph in graphs if _may_be(graph, known)]
     return found
 
 

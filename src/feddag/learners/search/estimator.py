@@ -200,8 +200,8 @@ class EvidenceSearch(FederatedLearner):
             start = None if self.start is None else [columns.index(name) for name in self.start]
             rng = np.random.default_rng(self.seed)
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
-            directions = coordinator.weigh(best.dag, self.confidence)
             scores = edge_scores(coordinator.scores, self._knowledge(columns), best.dag)
+            directions = coordinator.weigh(best.dag, self.confidence)
             keeper.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         self.graph_ = CausalGraph(directions.graph, columns, scores)
@@ -220,6 +220,11 @@ class EvidenceSearch(FederatedLearner):
             workers=self._workers(),
             clock=clock,
         )
+
+    @property
+    def guessed_graph(self) -> CausalGraph:
+        check_is_fitted(self)
+        return self.dag_
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:

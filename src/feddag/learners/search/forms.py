@@ -92,7 +92,7 @@ def search_forms(nodes: int, *, common_mechanisms: bool) -> dict[str, Form]:
         "means": parameters,
         "coefficients": parameters,
         "sizes": Between(0, lengths["function"], "int64", ("family",)),
-        "variances": Between(SMALLEST_SPREAD, LARGEST_PARAMETER, shape=("family",)),
+        "variances": Between(SMALLEST_SPREAD, LARGEST_VALUE, shape=("family",)),
     }
     rules |= {"sizes within the coefficients": lambda arrays: bool((arrays["sizes"] <= arrays["means"].shape[1]).all())}
     return rows | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,22 +56,27 @@ def coarsely(scores: Scores) -> Gain:
 
 
 def climbing(
-    knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"], gain: Gain
+    knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"], gain: Gain, *, steps: int | None = None
 ) -> Asking[Int8[np.ndarray, "node node"]]:
-    """Add, take away or reverse the edge that helps most, until none helps.
+    """Add, take away or reverse the edge that helps most, until none helps, or so many times.
 
-    Wants to know what `gain` says of each family of the graph.
+    Wants to know what `gain` says of each family of the graph. Where columns are all but copies of each other, rounding
+    may let two graphs each seem better than the other: the first graph that comes back is the last.
     """
     parents = parents_of(adjacency)
-    changed = range(len(parents))
-    while True:
+    changed: Iterable[int] = range(len(parents))
+    seen: set[tuple[int, ...]] = set()
+    while tuple(parents) not in seen:
+        seen.add(tuple(parents))
         yield [[(child, parents[child])] for child in changed]
-        best = max(_changes(knowledge, parents, gain), key=lambda change: change.gain, default=None)
-        if best is None or best.gain <= LEAST_GAIN:
-            return adjacency_of(parents)
+        helping = (change for change in _changes(knowledge, parents, gain) if change.gain > LEAST_GAIN)
+        best = max(helping, key=lambda change: change.gain, default=None)
+        if best is None or len(seen) - 1 == steps:
+            break
         for child, chosen in best.families:
             parents[child] = chosen
         changed = [child for child, _ in best.families]
+    return adjacency_of(parents)
 
 
 def edge_scores(
