@@ -21,8 +21,13 @@ _LOCK_ATTEMPTS = 5
 """Whoever only looks whether a file is locked holds it for a moment."""
 
 
-def check_directory_of(path: Path) -> None:
-    """Before anything is computed that is to be written there."""
+def check_target(path: Path, *inputs: str | Path) -> None:
+    """Before anything is computed that is to be written there, but never over what it is computed from."""
+    if path.is_dir():
+        raise FeddagError(f"{path} is a directory. Name a file.")
+    for each in inputs:
+        if os.path.realpath(each) == os.path.realpath(path):
+            raise FeddagError(f"{path} is what this is made from, and would be lost. Name another file to write to.")
     if not path.parent.is_dir():
         raise FeddagError(f"{path}: the directory {path.parent} does not exist. Create it first.")
 
@@ -42,7 +47,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     Text is UTF-8 and its line ends are written as given, so that a file is the same on every platform.
     """
     target = Path(os.path.realpath(path))
-    check_directory_of(target)
+    check_target(target)
     # Opened by name rather than by tempfile, whose files are private (0600): this one obeys the umask.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding, newline = (None, None) if mode == "wb" else ("utf-8", "")

@@ -43,6 +43,18 @@ def test_run_show_and_report(feddag, tmp_path):
     assert "6 cells computed, 0 were there already." in anew.stderr
 
 
+@pytest.mark.parametrize("command", [("show", "linear"), ("plot", "linear"), ("report",)])
+def test_nothing_is_written_over_the_store_or_a_directory(feddag, tmp_path, command):
+    store = tmp_path / "results.sqlite"
+    feddag("experiment", "run", "linear", *QUICK, "--seeds", "2021", "--store", store)
+    before = store.read_bytes()
+    for out, complaint in ((store, "is what this is made from"), (tmp_path, "is a directory. Name a file.")):
+        result = feddag("experiment", *command, "--store", store, "--out", out)
+        assert result.exit_code == 2
+        assert complaint in result.stderr
+    assert store.read_bytes() == before
+
+
 def test_parameters_by_hand_are_marked(feddag, tmp_path):
     store = ("--store", tmp_path / "results.sqlite")
     chosen = ("--nodes", 10, "--methods", "random", "--seeds", 2021, "--set", "edges_per_node=2")
@@ -60,6 +72,9 @@ def test_tuned_parameters_are_reported_as_such(feddag, tmp_path):
     feddag("experiment", "run", "linear", "--tuned", "--seeds", "2021", *store)
     results = [result for result in Store(tmp_path / "results.sqlite").results() if result.role == "reported"]
     assert {(result.chosen, result.parameters["edges_per_node"]) for result in results} == {("tuned", 0.5)}
+    more = feddag("experiment", "run", "linear", "--tuned", "--methods", "random,PC", "--seeds", "2021", *store)
+    assert more.exit_code == 2
+    assert "PC of linear was not tuned." in more.stderr
 
 
 @pytest.mark.parametrize(

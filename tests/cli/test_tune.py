@@ -18,6 +18,20 @@ def test_the_choice_is_shown_and_written(feddag, sites, tmp_path):
     assert "← best" in result.stdout
 
 
+def test_a_table_that_it_learns_from_is_never_written_over(feddag, sites):
+    before = sites[0].read_bytes()
+    result = feddag("tune", *sites, "--method", "notears", "--grid", "l1=0.01,5", "--out", sites[0])
+    assert result.exit_code == 2
+    assert "would be lost" in result.stderr
+    assert sites[0].read_bytes() == before
+
+
+def test_a_parameter_is_either_set_or_varied(feddag, sites):
+    result = feddag("tune", *sites, "--method", "notears", "--grid", "l1=0.01,5", "--set", "l1=1")
+    assert result.exit_code == 2
+    assert "'l1' is in --set and in --grid" in result.stderr
+
+
 def test_parameters_for_all_combinations_are_passed_on(feddag, sites):
     shared = ("--set", "model=linear", "--set", "it_inner=20", "--set", "it_fl=10", "--set", "rho_max=10")
     result = feddag("tune", *sites, "--grid", "l1=0.01,0.1", *shared, "--quiet")

@@ -21,6 +21,8 @@ def test_tuning_and_reported_seeds_are_apart():
 def test_nothing_is_tuned_on_reported_seeds(store):
     with pytest.raises(FeddagError, match="Seed 2021 is for reporting"):
         check_tuning((1, 2021))
+    with pytest.raises(FeddagError, match="Seed 77 is not one of those"):
+        check_tuning((1, 77))
     with pytest.raises(FeddagError, match="Seed 2030 is for reporting"):
         tune(LINEAR, "notears-admm", {"l1": [0.1]}, store, seeds=[2030])
     assert store.results() == []

@@ -56,10 +56,11 @@ def test_an_error_half_way_leaves_nothing_where_nothing_was(tmp_path):
 
 
 def test_a_replacement_that_fails_leaves_no_temporary(tmp_path):
-    (tmp_path / "f").mkdir()
-    with pytest.raises(OSError, match="f"), atomic_write(tmp_path / "f") as stream:
-        stream.write("new")
+    with pytest.raises(OSError, match="f"), atomic_write(tmp_path / "f"):
+        (tmp_path / "f").mkdir()
     assert os.listdir(tmp_path) == ["f"]
+    with pytest.raises(FeddagError, match="f is a directory"), atomic_write(tmp_path / "f"):
+        pass
 
 
 def test_the_content_reaches_the_disk_before_the_name(tmp_path, monkeypatch):

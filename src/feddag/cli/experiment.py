@@ -21,6 +21,7 @@ from feddag.experiments.formats import Format, written
 from feddag.experiments.seeds import TUNING, parsed
 from feddag.experiments.settings import Data, Real
 from feddag.experiments.store import DEFAULT_STORE, Store
+from feddag.files import atomic_write, check_target
 from feddag.learners.registry import Regime
 
 ALL = "all"
@@ -138,6 +139,8 @@ def show(
     """
     from feddag.experiments.comparison import compared  # noqa: PLC0415
 
+    if out is not None:
+        check_target(out, store)
     part = _part(find_experiment(experiment), methods, nodes, data)
     blocks = compared(part, Store(store, create=False), None if seeds is None else parsed(seeds))
     _write(written(part, blocks, format), out)
@@ -162,6 +165,7 @@ def plot(
     from feddag.experiments.plots import plot as draw  # noqa: PLC0415
 
     path = out or Path(f"{experiment}.svg")
+    check_target(path, store)
     part = _part(find_experiment(experiment), methods, nodes, data)
     draw(part, Store(store, create=False), path, None if seeds is None else parsed(seeds))
     typer.echo(f"Wrote {path}")
@@ -240,6 +244,8 @@ def report(
     from feddag.experiments.report import report as written_page  # noqa: PLC0415
     from feddag.experiments.report import write_report  # noqa: PLC0415
 
+    if out is not None:
+        check_target(out, store)
     kept = Store(store, create=False)
     if out is None:
         typer.echo(written_page(kept).page, nl=False)
@@ -369,8 +375,6 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    from feddag.files import atomic_write  # noqa: PLC0415
-
     with atomic_write(out) as stream:
         stream.write(text)
     typer.echo(f"Wrote {out}")

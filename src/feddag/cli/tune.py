@@ -13,7 +13,7 @@ from feddag.cli.grids import grid as parsed_grid
 from feddag.cli.options import command
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
-from feddag.files import atomic_write, check_directory_of
+from feddag.files import atomic_write, check_target
 from feddag.learners import Progress, Status
 from feddag.learners.registry import Regime, find_method
 from feddag.selection import Selection, select
@@ -60,7 +60,10 @@ def tune(
             f"The rows laid aside and the learner have one seed. Instead of --set: --seed {fixed['seed']}"
         )
     if out is not None:
-        check_directory_of(out)
+        check_target(out, *silos)
+    combined = None if grid is None else parsed_grid(grid)
+    if both := sorted(fixed.keys() & (combined or {}).keys()):
+        raise FeddagError(f"{both[0]!r} is in --set and in --grid. Keep one of them.")
     known = find_method(method)
     known.check_names(fixed)
 
@@ -71,7 +74,7 @@ def tune(
         return select(
             site_names(silos),
             method,
-            None if grid is None else parsed_grid(grid),
+            combined,
             regime=regime,
             validation_share=validation_share,
             seed=seed,

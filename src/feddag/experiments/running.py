@@ -78,7 +78,7 @@ def run(
         again: Compute also what the store holds; each result stays until the new one takes its place.
         progress: Called after every cell. What it raises ends the run; what is finished stays.
     """
-    if jobs == 0:
+    if jobs is not None and (jobs == 0 or jobs < -1):
         raise must_be.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)

@@ -17,13 +17,15 @@ def role_of(seed: int) -> Role:
 
 
 def check_tuning(seeds: tuple[int, ...]) -> None:
-    """Refuse to choose parameters by the seeds that results are reported on."""
-    reported = [seed for seed in seeds if role_of(seed) == "reported"]
-    if reported:
-        raise FeddagError(
-            f"Seed {reported[0]} is for reporting: parameters chosen on it would report themselves. "
-            f"Tune on seeds {TUNING[0]}-{TUNING[-1]}."
-        )
+    """Refuse to choose parameters by other seeds than those that are for it, above all by the reported ones."""
+    for seed in seeds:
+        if role_of(seed) != "tuning":
+            why = (
+                "for reporting: parameters chosen on it would report themselves"
+                if role_of(seed) == "reported"
+                else ("not one of those that parameters are chosen on")
+            )
+            raise FeddagError(f"Seed {seed} is {why}. Tune on seeds {TUNING[0]}-{TUNING[-1]}.")
 
 
 def parsed(text: str) -> tuple[int, ...]:

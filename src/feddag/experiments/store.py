@@ -21,7 +21,7 @@ from typing import Any
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.result import Result, elapsed, plain
-from feddag.files import check_directory_of
+from feddag.files import check_target
 
 DEFAULT_STORE = Path("experiments.sqlite")
 _FORMAT = 1
@@ -83,7 +83,7 @@ class Store:
             raise FeddagError(f"{self.path} is a directory. Name a file in it, such as {self.path / DEFAULT_STORE}.")
         if not self.path.exists() and not create:
             raise FeddagError(f"{self.path} does not exist. Run an experiment first, or name its store with --store.")
-        check_directory_of(self.path)
+        check_target(self.path)
         self._prepare(create=create)
 
     def results(self) -> list[Result]:

@@ -91,6 +91,11 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
             f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
             f"{experiment.name} --method NAME --grid NAME=VALUE,VALUE"
         )
+    if not experiment.open and (without := [label for label, known in tuned_on.items() if not known]):
+        raise FeddagError(
+            f"{', '.join(without)} of {experiment.name} was not tuned. Leave it out of --methods, or tune it, too: "
+            f"feddag experiment tune {experiment.name}"
+        )
     parts = []
     for where, settings in _by_kind(experiment.settings).items():
         rows = [row for row in experiment.rows if (row.in_regime, *where) in kept]

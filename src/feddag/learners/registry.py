@@ -65,7 +65,9 @@ class Method:
         known = self.parameters()
         for name in names:
             if name not in known:
-                raise FeddagError(f"The method {self.name!r} does not take {name!r}. It takes {', '.join(known)}.")
+                raise FeddagError(
+                    f"The method {self.name!r} does not take {name!r}. It takes {', '.join(known) or 'no parameter'}."
+                )
 
     def check_regime(self, regime: str) -> None:
         """Refuse a regime that the method cannot run in."""

@@ -114,7 +114,7 @@ def _without_forced(graph: Graph) -> Graph:
     """Open edges along which a path of directed ones leads can point one way only."""
     while True:
         directed = graph & ~graph.T & 1
-        paths = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(directed)), dtype=bool)
+        paths = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(directed))) > 0
         forced = paths & (graph & graph.T == 1)
         if not forced.any():
             return graph
