@@ -18,14 +18,13 @@ def role_of(seed: int) -> Role:
 
 def check_tuning(seeds: tuple[int, ...]) -> None:
     """Refuse to choose parameters by other seeds than those that are for it, above all by the reported ones."""
+    refused = {
+        "reported": "for reporting: parameters chosen on it would report themselves",
+        "other": "not one of those that parameters are chosen on",
+    }
     for seed in seeds:
-        if role_of(seed) != "tuning":
-            why = (
-                "for reporting: parameters chosen on it would report themselves"
-                if role_of(seed) == "reported"
-                else ("not one of those that parameters are chosen on")
-            )
-            raise FeddagError(f"Seed {seed} is {why}. Tune on seeds {TUNING[0]}-{TUNING[-1]}.")
+        if (role := role_of(seed)) in refused:
+            raise FeddagError(f"Seed {seed} is {refused[role]}. Tune on seeds {TUNING[0]}-{TUNING[-1]}.")
 
 
 def parsed(text: str) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from feddag.learners.search.evidence import (
     most_joint_functions,
 )
 from feddag.learners.search.noise_shape import STATISTICS
-from feddag.learners.search.sites import OwnMechanisms, by_parents
+from feddag.learners.search.sites import Judged, OwnMechanisms, by_parents
 from feddag.silos import Silo
 from feddag.silos.kinds import Kind
 
@@ -161,14 +161,10 @@ class MixedMechanisms(OwnMechanisms):
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"scores": self._judged(arrays, rows=False)[0]}
 
-    def _with_rows(
-        self, arrays: Arrays
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
+    def _with_rows(self, arrays: Arrays) -> Judged:
         return self._judged(arrays, rows=True)
 
-    def _judged(
-        self, arrays: Arrays, *, rows: bool
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
+    def _judged(self, arrays: Arrays, *, rows: bool) -> Judged:
         children, parents, count = arrays["children"], arrays["parents"], len(self._values)
         discrete = np.isin(children, list(self._levels))
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}

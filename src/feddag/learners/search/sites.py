@@ -36,6 +36,10 @@ SCORES = "search.scores"
 COMPARISONS = "search.comparisons"
 
 
+Judged = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
+"""The joint evidence of families, of every row the negative log-likelihood, and the shape of the noise."""
+
+
 class FamilySite(Stateless):
     """What both kinds of sites have in common. Satisfies `feddag.federation.Site`."""
 
@@ -89,10 +93,7 @@ class OwnMechanisms(FamilySite):
         terms = arrays["terms"].astype(float)
         return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T) | shape
 
-    def _with_rows(
-        self, arrays: Arrays
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]:
-        """The joint evidence of families, of every row the negative log-likelihood, and the shape of the noise."""
+    def _with_rows(self, arrays: Arrays) -> Judged:
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, residuals = self._fits(arrays, precisions, residuals=True)
         variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
