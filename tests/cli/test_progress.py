@@ -7,8 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from feddag.cli import progress
+from feddag.cli import cell_progress, progress
+from feddag.cli.cell_progress import shown_cells
 from feddag.cli.progress import clock, shown_progress
+from feddag.experiments.running import Standing
 from feddag.learners import Status
 
 STATUS = Status(None, {"moves": "12", "score": "-3.5"}, seconds=61, seconds_left=7)
@@ -63,3 +65,19 @@ def test_quiet_shows_nothing(shown):
 @pytest.mark.parametrize(("seconds", "shown_as"), [(6.6, "0:07"), (754, "12:34"), (3723, "1:02:03")])
 def test_a_time_is_shown_as_a_clock_shows_it(seconds, shown_as):
     assert clock(seconds) == shown_as
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_cells_are_shown_from_the_beginning(monkeypatch, terminal):
+    monkeypatch.setattr(cell_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=100, color_system=None, highlight=False)
+    with shown_cells(console, quiet=False) as tell:
+        tell(Standing(2, 9, None, 600.0))
+        if terminal:
+            tell(Standing(3, 9, "PC of [linear]", 540.0))
+    shown = stream.getvalue()
+    if terminal:
+        assert "3 of 9 cells, 0:00, about 9:00 left  PC of [linear]" in shown
+    else:
+        assert shown == "2 of 9 cells, 0:00, about 10:00 left\n"

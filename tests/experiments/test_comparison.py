@@ -189,10 +189,23 @@ def test_every_format_has_ours_and_the_published(filled, format_):
     if format_ == "latex":
         assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
         needs, _, rest = text.partition("\n")
-        assert needs == r"% needs \usepackage{booktabs} and \usepackage{amssymb}"
+        assert needs == r"% needs \usepackage{booktabs}, \usepackage{amssymb} and \usepackage{adjustbox}"
         assert not re.search(r"(?<!\\)[_%#]|[▲▼±²<>](?!\$)", rest)
-    for below in ("better,", "against linear AS-FedDAG, federated."):
+    for below in ("better,", "against linear AS-FedDAG, federated.", "Seeds 2021-2026."):
         assert below in text
+
+
+def test_a_table_of_seeds_that_parameters_are_chosen_on_says_so(filled, made):
+    filled.keep(made(LINEAR.rows[0].cell(ER2, 3), shd=1.0, tpr=0.9))
+    text = written(LINEAR, compared(LINEAR, filled, [3, 2021, 2022]), "text")
+    assert "Seeds 3, 2021-2022. Parameters are chosen on 3." in text
+
+
+@pytest.mark.parametrize(("name", "usual"), [("rows", "600 rows per site"), ("sites", "10 sites")])
+def test_a_title_tells_what_is_varied_even_where_it_is_as_usual(store, name, usual):
+    experiment = find_experiment(name)
+    titles = [block.title for block in compared(replace(experiment, settings=(Simulated("mixed", "ER2", 20),)), store)]
+    assert titles == [f"mixed ER2, 20 nodes, {usual}"]
 
 
 def test_the_report_tells_what_is_there(filled):
@@ -209,6 +222,7 @@ def test_the_report_heads_other_data_as_beyond_the_paper(filled, made):
     filled.keep(made(cell, shd=1.0, tpr=0.9))
     page = report(filled).page
     assert "\n## Linear models, homogeneous data, standardised (Beyond the paper)\n" in page
+    assert page.count("**linear ER2, 10 nodes, standardised**") == 1  # though figure 8 shares the cell
     assert page.count("(Table 1)") == 1
     assert "(methods.md)" in page
 
@@ -303,7 +317,7 @@ def test_points_stand_in_the_order_of_the_axis_whichever_line_has_them(store, ma
 
 def test_what_cannot_be_drawn_is_refused(filled, tmp_path):
     pytest.importorskip("matplotlib")
-    with pytest.raises(FeddagError, match="no result of gp to plot"):
+    with pytest.raises(FeddagError, match="no result of this part of gp to plot"):
         plot(find_experiment("gp"), filled, tmp_path / "gp.svg")
     with pytest.raises(FeddagError, match="extension 'doc'"):
         plot(LINEAR, filled, tmp_path / "linear.doc")

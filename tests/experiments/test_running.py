@@ -38,9 +38,11 @@ def test_a_finished_cell_is_never_run_again(store, tmp_path, counting):
     second = run(cells(log, 0.0, [1, 2, 3]), store)
     assert (first.computed, second.there_before, second.computed) == (2, 2, 1)
     assert [seed for seed, _ in fits(log)] == [1, 2, 3]
-    assert [(each.done, each.total) for each in standings] == [(1, 2), (2, 2)]
-    assert standings[0].seconds_left > 0
-    assert standings[1].seconds_left == 0
+    assert [(each.done, each.total) for each in standings] == [(0, 2), (1, 2), (2, 2)]
+    assert [each.last is None for each in standings] == [True, False, False]
+    assert standings[0].seconds_left is None  # nothing like it was measured so far
+    assert standings[1].seconds_left > 0
+    assert standings[2].seconds_left == 0
 
 
 def test_a_result_tells_where_it_comes_from(store):
@@ -196,7 +198,8 @@ def test_cells_of_another_process_count_as_done(store, monkeypatch, held, jobs):
 
 def test_an_interruption_keeps_what_is_finished(store, tmp_path, counting):
     def stop(standing):
-        raise KeyboardInterrupt
+        if standing.last is not None:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(cells(tmp_path / "fits", 0.0, [1, 2, 3]), store, progress=stop)
@@ -226,7 +229,7 @@ def _recorded(folder: Path, factor: float = 1.0) -> None:
     regions = ["PRC", "PHC", "ERC", "Sub", "CA1", "CA3DG"]
     for day in range(11):
         frame = pd.DataFrame(factor * rng.normal(size=(510, 6)), columns=regions)
-        frame.to_csv(folder / f"day{day:02}.csv", index=False)
+        frame.to_csv(folder / f"day{day}.csv", index=False)
     (folder / "truth_edges.csv").write_text("source,target\nPHC,ERC\nPRC,ERC\n")
 
 
@@ -234,6 +237,7 @@ def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
     _recorded(tmp_path)
     drawn = Real("hippocampus").draw(0, tmp_path)
     assert [silo.values.shape for silo in drawn.silos] == [(500, 6)] * 10
+    assert [silo.name for silo in drawn.silos] == [f"day{day}" for day in range(10)]  # and day10, the last, is left out
     part = find_experiment("hippocampus").restricted(methods=["empty"])
     assert run(part.cells(), store, folder=tmp_path).computed == 1
     assert store.results()[0].missing == 2
@@ -246,7 +250,7 @@ def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
     ("spoil", "complaint"),
     [
         (lambda folder: (folder / "truth_edges.csv").unlink(), "has no truth_edges.csv"),
-        (lambda folder: [(folder / f"day{day:02}.csv").unlink() for day in (0, 1)], "9 tables are too few"),
+        (lambda folder: [(folder / f"day{day}.csv").unlink() for day in (0, 1)], "9 tables are too few"),
         (lambda folder: [path.unlink() for path in folder.glob("day*")], r"has no \.csv file"),
     ],
 )

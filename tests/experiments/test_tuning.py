@@ -34,23 +34,28 @@ def test_nothing_is_tuned_by_the_truth_of_real_data(store):
 
 
 def test_the_best_combination_is_kept_and_reported_as_tuned(store):
-    points, best, outcome = tune(LINEAR, "NOTEARS", {"l1": [0.05, 50.0]}, store, regime="all", seeds=[1, 2])
-    assert outcome.computed == 4
+    choice = tune(LINEAR, "NOTEARS", {"l1": [0.05, 50.0]}, store, regime="all", seeds=[1, 2])
+    assert choice.outcome.computed == 4
     assert {result.role for result in store.results()} == {"tuning"}
     assert {result.chosen for result in store.results()} == {"grid"}
-    assert points[0].mean < points[1].mean
-    assert best.parameters == {"l1": 0.05}
+    assert choice.points[0].mean < choice.points[1].mean
+    assert choice.best.parameters == {"l1": 0.05}
     (kept,) = store.tuned("linear")
     assert (kept.row, kept.data, kept.nodes, kept.seeds) == ("NOTEARS, all", "raw", 4, (1, 2))
     (part,) = tuned_parts(LINEAR, store)
     (row,) = part.rows
     assert (row.in_regime, row.parameters) == ("NOTEARS, all", {"l1": 0.05})
-    assert tune(LINEAR, "NOTEARS", {"l1": [0.05, 50.0]}, store, regime="all", seeds=[1, 2])[2].computed == 0
+    again = tune(LINEAR, "NOTEARS", {"l1": [0.05, 50.0]}, store, regime="all", seeds=[1, 2])
+    assert (again.outcome.computed, again.replaced) == (0, [])
+    otherwise = tune(LINEAR, "NOTEARS", {"l1": [50.0]}, store, regime="all", seeds=[1, 2])
+    assert (otherwise.outcome.computed, otherwise.replaced) == (0, [kept])
 
 
 def test_a_row_that_is_not_one_is_refused(store):
     with pytest.raises(FeddagError, match="NOTEARS, all; NOTEARS, separate"):
         tune(LINEAR, "NOTEARS", {"l1": [0.1]}, store)
+    with pytest.raises(FeddagError, match=r"'NOTEARS' has NOTEARS, all; NOTEARS, separate\. Choose by --regime"):
+        tune(LINEAR, "NOTEARS", {"l1": [0.1]}, store, regime="voting")
     with pytest.raises(FeddagError, match="does not take 'l2'"):
         tune(LINEAR, "NOTEARS-ADMM", {"l2": [0.1]}, store)
     with pytest.raises(FeddagError, match="Nothing was tuned"):

@@ -1,4 +1,5 @@
-"""What stderr shows while cells are computed: on a terminal a bar, else a line now and then."""
+"""What stderr shows while cells, or other parts of a whole, are computed: on a terminal a bar, else a line now and
+then."""
 
 from __future__ import annotations
 
@@ -7,37 +8,60 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
+from rich.table import Column
+from rich.text import Text
 
 from feddag.cli.progress import SECONDS_BETWEEN_LINES, clock
 from feddag.experiments.running import Standing
 
 
 @contextmanager
-def shown_cells(console: Console, *, quiet: bool) -> Iterator[Callable[[Standing], None]]:
-    """The callback that shows each cell that ended, for as long as the context lasts."""
+def shown_cells(console: Console, *, quiet: bool, unit: str = "cells") -> Iterator[Callable[[Standing], None]]:
+    """The callback that shows where a run stands, for as long as the context lasts."""
     if quiet:
         yield lambda standing: None
     elif not console.is_terminal:
-        yield _Lines(console)
+        yield _Lines(console, unit)
     else:
-        columns = SpinnerColumn(), BarColumn(), TextColumn("{task.description}")
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("the first cell is under way", total=None)
-            started = time.monotonic()
+        told = _Told(unit)
+        with Progress(SpinnerColumn(), BarColumn(), told, console=console, transient=True) as progress:
+            task = progress.add_task("", total=None)
 
             def show(standing: Standing) -> None:
-                text = f"{_told(standing, time.monotonic() - started)}  [dim]{standing.last}[/]"
-                progress.update(task, total=standing.total, completed=standing.done, description=text)
+                told.update(standing)
+                progress.update(task, total=standing.total, completed=standing.done)
 
             yield show
+
+
+class _Told(ProgressColumn):
+    """Whose clocks go on between two cells."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._unit = unit
+        self._started = time.monotonic()
+        self._standing, self._since = None, self._started
+
+    def update(self, standing: Standing) -> None:
+        self._standing, self._since = standing, time.monotonic()
+
+    def render(self, task: Task) -> Text:
+        del task
+        if self._standing is None:
+            return Text("preparing")
+        now = time.monotonic()
+        text = Text(_told(self._standing, self._unit, now - self._started, now - self._since))
+        return text.append(f"  {self._standing.last or ''}", style="dim")
 
 
 class _Lines:
     """For logs: at most one line every few seconds, and the last."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, unit: str) -> None:
         self._console = console
+        self._unit = unit
         self._started = time.monotonic()
         self._last = -SECONDS_BETWEEN_LINES
 
@@ -46,10 +70,12 @@ class _Lines:
         if now - self._last < SECONDS_BETWEEN_LINES and standing.done < standing.total:
             return
         self._last = now
-        text = f"{_told(standing, now - self._started)}: {standing.last}"
+        last = "" if standing.last is None else f": {standing.last}"
+        text = f"{_told(standing, self._unit, now - self._started)}{last}"
         self._console.print(text, markup=False, soft_wrap=True)
 
 
-def _told(standing: Standing, seconds: float) -> str:
-    left = "" if standing.seconds_left is None else f", about {clock(standing.seconds_left)} left"
-    return f"{standing.done} of {standing.total} cells, {clock(seconds)}{left}"
+def _told(standing: Standing, unit: str, seconds: float, since: float = 0.0) -> str:
+    """`since` this was so."""
+    left = "" if standing.seconds_left is None else f", about {clock(max(0.0, standing.seconds_left - since))} left"
+    return f"{standing.done} of {standing.total} {unit}, {clock(seconds)}{left}"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
 from feddag.experiments.formats import Format, written
-from feddag.experiments.seeds import TUNING, parsed
+from feddag.experiments.seeds import TUNING, parsed, shortly
 from feddag.experiments.settings import Data, Real
 from feddag.experiments.store import DEFAULT_STORE, Store
 from feddag.files import atomic_write, check_target
@@ -47,7 +47,10 @@ DataKind = Annotated[
 Jobs = Annotated[int, typer.Option(help="Processes; -1 for one per core.")]
 Folder = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="The hippocampus recording: a table per day, and truth_edges.csv."),
+    typer.Option(
+        metavar="FOLDER",
+        help="The hippocampus recording: a table per day, of which the first ten are taken, and truth_edges.csv.",
+    ),
 ]
 Dask = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Let the workers of this Dask scheduler compute the cells.")
@@ -87,8 +90,7 @@ def run(
     chosen = "by hand" if given else "tuned" if tuned else "declared"
     if given and tuned:
         raise FeddagError("--set and --tuned are two ways to choose parameters. Give one.")
-    if dask and jobs != 1:
-        raise FeddagError("With --dask its workers compute the cells, as many as there are. Leave out --jobs.")
+    _check_jobs(jobs, dask)
     parts = _each(
         _named(experiment, methods, nodes),
         lambda each: [_part(each, _known(methods, each) if experiment == ALL else methods, nodes, data)],
@@ -197,10 +199,12 @@ def tune(
 
     Example: feddag experiment tune linear --method NOTEARS-ADMM --grid l1=0.005,0.01 --nodes 10 --seeds 1-3
     """
+    from feddag.experiments.tuning import kind_told  # noqa: PLC0415
     from feddag.experiments.tuning import tune as tuned_on  # noqa: PLC0415
 
+    _check_jobs(jobs, dask)
     part = _part(find_experiment(experiment), None, nodes, data)
-    points, best, outcome = _computed(
+    choice = _computed(
         lambda _, progress: tuned_on(
             part,
             method,
@@ -215,43 +219,49 @@ def tune(
         quiet=quiet,
     )
     table = bare_table()
-    for name in [*points[0].parameters, part.metrics[0]]:
+    for name in [*choice.points[0].parameters, part.metrics[0]]:
         table.add_column(name)
-    for point in points:
+    for point in choice.points:
         mean = "" if point.mean is None else f"{point.mean:.3f}"
         table.add_row(*(Text(str(each)) for each in point.parameters.values()), mean)
     stdout().print(table)
-    _tell(outcome, store)
-    if best is None:
+    _tell(choice.outcome, store)
+    if choice.best is None:
         raise FeddagError("Some cells are lacking, so nothing was chosen. Repeat the command.")
-    told = ", ".join(f"{name}={value}" for name, value in best.parameters.items())
+    for each in choice.replaced:
+        where = f"{kind_told(each.data, each.nodes)}, {each.metric} {each.mean:.3f} on seeds {shortly(each.seeds)}"
+        stdout().print(f"In place of {_told(each.parameters)} for {where}.", markup=False, soft_wrap=True)
     options = {"methods": method, "nodes": nodes, "data": data, "store": _unless_default(store)}
     options |= {"jobs": None if jobs == 1 else jobs, "dask": dask}
     next_ = command(f"feddag experiment run {experiment} --tuned", options)
-    stdout().print(f"Best: {told}. Report it with: {next_}", markup=False, soft_wrap=True)
+    stdout().print(f"Best: {_told(choice.best.parameters)}. Report it with: {next_}", markup=False, soft_wrap=True)
 
 
 def report(
     *,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page; printed unless given.")] = None,
     store: StoreFile = DEFAULT_STORE,
+    quiet: Quiet = False,
 ) -> None:
     """In Markdown: every experiment of which the store holds something, ours beside the published, and why where they
     differ. With --out also with pictures, in a folder beside the page.
 
     Example: feddag experiment report --store benchmarks/results.sqlite --out docs/results.md
     """
+    from feddag.cli.cell_progress import shown_cells  # noqa: PLC0415
     from feddag.experiments.report import report as written_page  # noqa: PLC0415
     from feddag.experiments.report import write_report  # noqa: PLC0415
 
     if out is not None:
         check_target(out, store)
     kept = Store(store, create=False)
-    if out is None:
-        typer.echo(written_page(kept).page, nl=False)
-        return
-    write_report(kept, out)
-    typer.echo(f"Wrote {out}")
+    with shown_cells(Console(stderr=True, highlight=False), quiet=quiet, unit="experiments") as progress:
+        if out is None:
+            told = written_page(kept, progress=progress).page
+        else:
+            write_report(kept, out, progress=progress)
+            told = f"Wrote {out}\n"
+    typer.echo(told, nl=False)
 
 
 def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word every reader expects here
@@ -306,6 +316,8 @@ def _leave_out(which: Sequence[str], why: str) -> None:
 def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[Experiment]:
     """Without what needs a folder that was not given, unless nothing else was asked for."""
     needing = [part.name for part in parts if _needs_folder(part)]
+    if folder is not None and not needing:
+        raise FeddagError(f"--folder is for hippocampus alone. Leave it out for {parts[0].name}.")
     if folder is not None or len(needing) == len(parts):
         return parts
     _leave_out(needing, "it needs --folder")
@@ -328,15 +340,25 @@ def _needs_folder(experiment: Experiment) -> bool:
 def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:
     return experiment.restricted(
         methods=None if methods is None else names(methods),
-        nodes=None if nodes is None else [int(each) for each in names(nodes) if _is_number(each)],
+        nodes=None if nodes is None else _numbers(nodes),
         data=data,
     )
 
 
-def _is_number(text: str) -> bool:
-    if not text.isdecimal():
-        raise FeddagError(f"--nodes must be numbers such as 10,20. Got {text!r} instead.")
-    return True
+def _numbers(nodes: str) -> Sequence[int]:
+    found = names(nodes)
+    if not found or not all(map(str.isdecimal, found)):
+        raise FeddagError(f"--nodes must be numbers such as 10,20. Got {nodes!r} instead.")
+    return [int(each) for each in found]
+
+
+def _told(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _check_jobs(jobs: int, dask: str | None) -> None:
+    if dask and jobs != 1:
+        raise FeddagError("With --dask its workers compute the cells, as many as there are. Leave out --jobs.")
 
 
 def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:

@@ -10,23 +10,23 @@ from feddag.errors import FeddagError
 _WORDS = {"none": None, "true": True, "false": False}
 
 
-def grid(texts: list[str]) -> dict[str, list[Any]]:
-    """Of texts such as l1=0.01,0.1."""
+def grid(texts: list[str], *, example: str = "l1=0.01,0.1") -> dict[str, list[Any]]:
+    """Of texts such as the example; each value once."""
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         if not (name.strip() and equals and values.strip()):
-            raise FeddagError(f"{text!r} is no parameter with its values. Write it such as l1=0.01,0.1.")
+            raise FeddagError(f"{text!r} is no parameter with its values. Write it such as {example}.")
         name = name.strip().replace("-", "_")
         if name in found:
-            raise FeddagError(f"{name!r} is given twice. Put all its values in one place, such as l1=0.01,0.1.")
-        found[name] = [value(each) for each in values.split(",")]
+            raise FeddagError(f"{name!r} is given twice. Put all its values in one place, such as {example}.")
+        found[name] = [*dict.fromkeys(value(each) for each in values.split(","))]
     return found
 
 
 def assignments(texts: list[str]) -> dict[str, Any]:
     """Of texts such as l1=0.01."""
-    found = grid(texts)
+    found = grid(texts, example="l1=0.01")
     for name, values in found.items():
         if len(values) > 1:
             raise FeddagError(f"{name!r} has {len(values)} values here. Give one.")

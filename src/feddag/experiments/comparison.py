@@ -62,6 +62,7 @@ class Block:
     """The lines of one setting."""
 
     setting: Setting
+    title: str
     lines: tuple[Line, ...]
     reference: str | None
     """The line that others were tested against; none where too few seeds allow no test."""
@@ -76,6 +77,11 @@ class Block:
         if self.stands_in_for is None:
             return self.reference
         return f"{self.reference}, the best with {ENOUGH_SEEDS} seeds or more; {self.stands_in_for} has fewer"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of all lines."""
+        return sorted({seed for line in self.lines for seed in line.by_seed})
 
     @property
     def filled(self) -> bool:
@@ -185,11 +191,12 @@ def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence
 
 def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line], beside: Sequence[Line]) -> Block:
     """Each line against the reference, or, where that has too few seeds, against the best line that has enough."""
+    title = setting.titled(experiment.axis)
     enough = [line for line in (*lines, *beside) if len(line.by_seed) >= ENOUGH_SEEDS and not line.row.sanity]
     declared = [line for line in enough if line.row.label == experiment.reference and _as_published(setting, line.row)]
     references = declared or [line for line in enough if line.row.varied is None and line.chosen != "by hand"]
     if not references:
-        return Block(setting, tuple(lines), None)
+        return Block(setting, title, tuple(lines), None)
     lower = LOWER_IS_BETTER[experiment.metrics[0]] is not False
     reference = min(references, key=lambda line: fmean(line.by_seed.values()) * (1 if lower else -1))
     itself = reference.row.cell(setting, 0).key  # which may stand under several names, one for each varied parameter
@@ -200,7 +207,7 @@ def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line], bes
         for line in lines
     ]
     name = f"{reference.name}, {reference.row.regime}"
-    return Block(setting, tuple(tested), name, None if declared else experiment.reference)
+    return Block(setting, title, tuple(tested), name, None if declared else experiment.reference)
 
 
 def _as_published(setting: Setting, row: Row) -> bool:

@@ -12,12 +12,13 @@ from typing import Literal, get_args
 from feddag.experiments.comparison import Block, Entry, Line
 from feddag.experiments.experiment import Experiment
 from feddag.experiments.reasons import notes
+from feddag.experiments.seeds import role_of, shortly
 
 Format = Literal["text", "markdown", "latex", "csv", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 MARKS = {"better": "▲", "within": "=", "worse": "▼", "different": "≠", None: ""}
-LEGEND = "▲ better, = within, ▼ worse than the published mean by its standard deviation"
-_LATEX_NEEDS = r"% needs \usepackage{booktabs} and \usepackage{amssymb}"
+LEGEND = "▲ better, = within, ▼ worse than the published mean by its standard deviation; ≠ off it, neither way better"
+_LATEX_NEEDS = r"% needs \usepackage{booktabs}, \usepackage{amssymb} and \usepackage{adjustbox}"
 _LATEX = {
     "±": r"$\pm$",
     "▲": r"$\blacktriangle$",
@@ -80,10 +81,15 @@ def _spread(mean: float, deviation: float | None, metric: str) -> str:
 
 
 def _below(experiment: Experiment, block: Block) -> list[str]:
-    """What the signs mean that stand in the block; then why figures are off the published ones."""
+    """What the signs mean that stand in the block, and of which seeds it is; then why figures are off the published
+    ones."""
     signs = [f"{LEGEND}."] if _has_published(block) else []
     if block.tested_against:
         signs.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.tested_against}.")
+    if block.seeds:
+        chosen_on = [seed for seed in block.seeds if role_of(seed) == "tuning"]
+        warning = f" Parameters are chosen on {shortly(chosen_on)}." if chosen_on else ""
+        signs.append(f"Seeds {shortly(block.seeds)}.{warning}")
     return [*([" ".join(signs)] if signs else []), *notes(block)]
 
 
@@ -99,7 +105,7 @@ def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in [header, *rows]
         ]
-        parts += ["", block.setting.title, *(line.rstrip() for line in lines), *_below(experiment, block)]
+        parts += ["", block.title, *(line.rstrip() for line in lines), *_below(experiment, block)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -115,7 +121,7 @@ def markdown_list(texts: Sequence[str]) -> str:
 def _markdown(experiment: Experiment, blocks: Sequence[Block]) -> str:
     parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
     for block in blocks:
-        parts += [f"### {block.setting.title}", markdown_table(*grid(experiment, block))]
+        parts += [f"### {block.title}", markdown_table(*grid(experiment, block))]
         parts.append(markdown_list(_below(experiment, block)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -133,7 +139,8 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
                 [
                     r"\begin{table}[ht]",
                     r"\centering",
-                    rf"\caption{{{_escaped(f'{experiment.title}: {block.setting.title}', _LATEX)}}}",
+                    rf"\caption{{{_escaped(f'{experiment.title}: {block.title}', _LATEX)}}}",
+                    r"\begin{adjustbox}{max width=\linewidth}",
                     rf"\begin{{tabular}}{{{'l' * len(header)}}}",
                     r"\toprule",
                     " & ".join(_escaped(text, _LATEX) for text in header) + r" \\",
@@ -141,6 +148,7 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
                     body,
                     r"\bottomrule",
                     r"\end{tabular}",
+                    r"\end{adjustbox}",
                     *below,
                     r"\end{table}",
                 ]
@@ -160,7 +168,7 @@ def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
         parts.append(f"<p>{html.escape(experiment.about)}</p>")
     for block in blocks:
         header, rows = grid(experiment, block)
-        parts += [f"<h2>{html.escape(block.setting.title)}</h2>", "<table>"]
+        parts += [f"<h2>{html.escape(block.title)}</h2>", "<table>"]
         parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in header) + "</tr>")
         parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows]
         parts += ["</table>", *(f"<p>{html.escape(note)}</p>" for note in _below(experiment, block))]

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from feddag.errors import FeddagError
-from feddag.experiments.comparison import Block, Line, compared
+from feddag.experiments.comparison import Block, Entry, Line, compared
 from feddag.experiments.experiment import Experiment
+from feddag.experiments.published import Figure as Published
 from feddag.experiments.result import Result, history_of
 from feddag.experiments.store import Store
 from feddag.extras import imported
@@ -29,8 +30,8 @@ LETTERS_PER_INCH = 12
 """Of a heading."""
 MARKERS = {"all": "s", "separate": "^", "federated": "o", "voting": "v"}
 SANITY_STYLES = {
-    "empty": {"ls": "-"},
-    "random": {"ls": "--"},
+    "empty": {"ls": "-", "marker": "."},
+    "random": {"ls": "--", "marker": "."},
     "var-sortnregress": {"ls": "-.", "marker": "1"},
     "r2-sortnregress": {"ls": "-.", "marker": "2"},
 }
@@ -85,7 +86,8 @@ def _figure(
 
 def _nothing(experiment: Experiment) -> FeddagError:
     return FeddagError(
-        f"The store has no result of {experiment.name} to plot. First run: feddag experiment run {experiment.name}"
+        f"The store has no result of this part of {experiment.name} to plot. First run it, with the same options: "
+        f"feddag experiment run {experiment.name}"
     )
 
 
@@ -96,26 +98,29 @@ def can_compare(block: Block) -> bool:
 
 def _bars(experiment: Experiment, blocks: Sequence[Block]) -> Any:
     """A panel for each setting with something to compare, as high as it has lines."""
+    from matplotlib.patches import Patch  # noqa: PLC0415
+
     metric = experiment.metrics[0]
     blocks = [block for block in blocks if can_compare(block)] or blocks
     measured = [[line for line in block.lines if line.entries[metric].mean is not None] for block in blocks]
     columns = min(2, len(blocks))
     heights = [max(map(len, measured[k : k + columns])) + 3 for k in range(0, len(blocks), columns)]
-    figure, axes = _figure(len(blocks), columns, size=(5.2 * columns, 0.5 + 0.24 * sum(heights)), heights=heights)
+    figure, axes = _figure(len(blocks), columns, size=(5.2 * columns, 0.8 + 0.24 * sum(heights)), heights=heights)
+    legend: dict[str, Any] = {"ours": Patch(color=OURS), "needs no learning": Patch(color=SANITY)}
     for k, (axis, block, lines) in enumerate(zip(axes, blocks, measured, strict=True)):
         places = range(len(lines))
         entries = [line.entries[metric] for line in lines]
         colours = [SANITY if line.row.sanity else OURS for line in lines]
-        deviations = [entry.deviation or 0.0 for entry in entries]
         bars = {"height": 0.6, "color": colours, "error_kw": {"elinewidth": 1.2, "ecolor": "#333333"}}
-        axis.barh(places, [entry.mean for entry in entries], xerr=deviations, **bars)
+        axis.barh(places, [entry.mean for entry in entries], xerr=_spread(entries), **bars)
         told = [(place, entry.published) for place, entry in zip(places, entries, strict=True) if entry.published]
         if told:
-            spread = [figure.deviation for _, figure in told]
-            means = [figure.mean for _, figure in told]
+            figures = [figure for _, figure in told]
+            means = [figure.mean for figure in figures]
             beside = [place + 0.36 for place, _ in told]
-            axis.errorbar(means, beside, xerr=spread, fmt="D", color=THEIRS, markersize=4, lw=1.2, label="published")
-            axis.legend(fontsize=7, loc="best")
+            legend["published"] = axis.errorbar(
+                means, beside, xerr=_spread(figures), fmt="D", color=THEIRS, markersize=4, lw=1.2
+            )
         axis.set_yticks(places, [_named(line) for line in lines], fontsize=7)
         axis.set_ylim(heights[k // columns] - 3.3, -0.7)  # bars as thick as those of the panel beside
         axis.set_xlim(0, max(1.0, axis.get_xlim()[1]))
@@ -123,7 +128,14 @@ def _bars(experiment: Experiment, blocks: Sequence[Block]) -> Any:
         axis.set_xlabel(metric, fontsize=8)
         axis.tick_params(axis="x", labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(legend.values(), legend, loc="outside lower left", ncols=len(legend), fontsize=7, frameon=False)
     return figure
+
+
+def _spread(figures: Sequence[Entry | Published]) -> list[list[float]]:
+    """Standard deviations to either side; no metric is below 0."""
+    deviations = [each.deviation or 0.0 for each in figures]
+    return [[min(side, each.mean or 0.0) for side, each in zip(deviations, figures, strict=True)], deviations]
 
 
 def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
@@ -147,7 +159,7 @@ def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
             colour = SANITY if row.sanity else f"C{methods.index(row.label)}"
             aside = 0.2 * ((labels.index(label) + 0.5) / len(labels) - 0.5)  # so that bars do not hide each other
             entries = [(places.index(place) + aside, line.entries[metric]) for place, line in points]
-            spread = None if row.sanity else [entry.deviation or 0.0 for _, entry in entries]
+            spread = None if row.sanity else _spread([entry for _, entry in entries])
             style = SANITY_STYLES[row.method] if row.sanity else {"marker": MARKERS[row.regime]}
             means = [entry.mean for _, entry in entries]
             legend[label] = axis.errorbar(

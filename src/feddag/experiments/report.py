@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from feddag.experiments.formats import LEGEND, grid, markdown_list, markdown_tab
 from feddag.experiments.plots import can_compare, is_a_curve, picture
 from feddag.experiments.reasons import UNKNOWN, notes, why
 from feddag.experiments.result import history_of
-from feddag.experiments.settings import DATA, Real
+from feddag.experiments.running import Standing
+from feddag.experiments.settings import DATA, Real, Setting
 from feddag.experiments.store import Store
 from feddag.files import atomic_write
 
@@ -34,11 +35,16 @@ class Report:
     """In SVG, by the experiment's name."""
 
 
-def write_report(store: Store, path: str | os.PathLike[str]) -> None:
+def write_report(
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    progress: Callable[[Standing], None] = lambda standing: None,
+) -> None:
     """The pictures first, so that the page never shows one that is not there."""
     page = Path(path)
     where = Path(FIGURES) / page.stem
-    written = report(store, pictures=where.as_posix())
+    written = report(store, pictures=where.as_posix(), progress=progress)
     folder = page.parent / where
     folder.mkdir(parents=True, exist_ok=True)
     for name, drawn in written.pictures.items():
@@ -51,11 +57,19 @@ def write_report(store: Store, path: str | os.PathLike[str]) -> None:
             left.unlink()
 
 
-def report(store: Store, pictures: str | None = None) -> Report:
+def report(
+    store: Store,
+    pictures: str | None = None,
+    *,
+    progress: Callable[[Standing], None] = lambda standing: None,
+) -> Report:
     """With pictures if a folder, as seen from the page, is named for them."""
     parts, summary, drawn = [], [], {}
     counted: Counter[str] = Counter()
-    for experiment in experiments().values():
+    beyond: defaultdict[Setting, set[str]] = defaultdict(set)
+    """What was shown that the paper has not: the next experiment with the same setting need not repeat it."""
+    for done, experiment in enumerate(experiments().values()):
+        progress(Standing(done, len(experiments()), experiment.name, None))
         blocks = compared(experiment, store)
         there, wanted = cells_there(experiment, store)
         verdicts = _verdicts(blocks)
@@ -71,8 +85,11 @@ def report(store: Store, pictures: str | None = None) -> Report:
         for data in DATA[1:]:
             other = _on(experiment, data)
             others = [] if other is None else _worth_showing(other, compared(other, store))
+            others = [block for block in others if not _measured(block) <= beyond[block.setting]]
             if other and others:
                 parts.append(_section(other, others))
+                for block in others:
+                    beyond[block.setting] |= _measured(block)
     body = "\n\n".join(parts)
     columns = [MEASURED, *(each for each in VERDICTS if each != "different" or counted[each]), UNKNOWN]
     header = ["experiment", "in the paper", "cells there", *columns]
@@ -86,7 +103,8 @@ may be chance, by Welch's test against the paper's ten graphs; else that no reas
 *p* is of Wilcoxon's signed-rank test over the seeds shared with the method named below each table, where there are five
 or more. Sanity rows need no learning: what does not beat them has not shown that it finds more than the units of the
 columns tell, or chance. Parameters are the published ones, or were chosen on seeds 1-10, as were those of lines marked
-(tuned); lines marked (by hand) are not to be compared. Seconds are those of the fastest fit on a machine of two cores
+(tuned); lines marked (by hand) are not to be compared. Beyond the paper, a table that stands in an earlier section is
+not repeated. Seconds are those of the fastest fit on a machine of two cores
 with other work to do. [methods.md](methods.md) tells what the methods, rows and regimes are. `feddag experiment report`
 writes this page; [experiments.md](experiments.md) tells how to add to it.
 
@@ -145,12 +163,17 @@ def _worth_showing(experiment: Experiment, blocks: Sequence[Block]) -> list[Bloc
     return [] if experiment.kind == "curve" and not is_a_curve(experiment, filled) else filled
 
 
+def _measured(block: Block) -> set[str]:
+    """The lines that have results, each by its first cell: other tables have the same under other names."""
+    return {line.row.cell(block.setting, 0).key for line in block.lines if line.seeds}
+
+
 def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -> str:
     parts = [f"## {_heading(experiment)}", experiment.about, shown]
     for block in blocks:
         header, rows = grid(experiment, block)
         measured = [row for row, line in zip(rows, block.lines, strict=True) if line.seeds]
-        parts += [f"**{block.setting.title}**", markdown_table(header, measured)]
+        parts += [f"**{block.title}**", markdown_table(header, measured)]
         parts += [f"*p* against {block.tested_against}." if block.tested_against else "", markdown_list(notes(block))]
     return "\n\n".join(part for part in parts if part)
 

@@ -28,13 +28,13 @@ from feddag.parallel import as_finished
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands after a cell."""
+    """Where a run stands at its beginning, and after each cell."""
 
     done: int
     """Of this run, with those that were there before, and those that another process has taken."""
     total: int
-    last: str
-    """The cell that ended."""
+    last: str | None
+    """The cell that ended; none at the beginning."""
     seconds_left: float | None
 
 
@@ -76,7 +76,7 @@ def run(
         chosen: How the cells' parameters came about (`Result.chosen`).
         folder: Where the data of the user are, if the cells need them.
         again: Compute also what the store holds; each result stays until the new one takes its place.
-        progress: Called after every cell. What it raises ends the run; what is finished stays.
+        progress: Called at the beginning, and after every cell. What it raises ends the run; what is finished stays.
     """
     if jobs is not None and (jobs == 0 or jobs < -1):
         raise must_be.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
@@ -99,6 +99,8 @@ def run(
             else:
                 pace.ended(cell.key, None)
 
+    if pending:
+        progress(Standing(len(before), len(cells), None, pace.left(at_once)))
     with store.claiming():
         found: Iterator[Result | Failure] = as_finished(claimed(), jobs)
         for result in found:

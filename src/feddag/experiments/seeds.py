@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from feddag.errors import FeddagError
@@ -40,3 +41,14 @@ def parsed(text: str) -> tuple[int, ...]:
             )
         found |= dict.fromkeys(range(int(first), int(last) + 1))
     return tuple(found)
+
+
+def shortly(seeds: Iterable[int]) -> str:
+    """As `parsed` reads it: 2021-2025, 2030."""
+    runs: list[tuple[int, int]] = []
+    for seed in sorted(set(seeds)):
+        if runs and seed == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], seed
+        else:
+            runs.append((seed, seed))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -58,10 +58,14 @@ class Simulated:
 
     @property
     def title(self) -> str:
+        return self.titled()
+
+    def titled(self, along: str | None = None) -> str:
+        """The title, which tells what is varied along an axis even where that is as usual."""
         parts = [f"{self.functions} {self.graph}", f"{self.nodes} nodes"]
-        if self.sites != 10:
+        if self.sites != 10 or along == "sites":
             parts.append(f"{self.sites} sites")
-        if self.rows != 600:
+        if self.rows != 600 or along == "rows":
             parts.append(f"{self.rows} rows per site")
         if self.uneven:
             parts.append("uneven rows")
@@ -121,6 +125,10 @@ class Real:
     def title(self) -> str:
         parts = [self.real, *(["logged"] if self.logged else []), *([] if self.data == "raw" else [self.data])]
         return ", ".join(parts)
+
+    def titled(self, along: str | None = None) -> str:
+        del along  # of what is varied, a real data set has nothing
+        return self.title
 
     @property
     def published(self) -> tuple[str, str, int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
@@ -28,6 +28,18 @@ class GridPoint:
     mean: float | None
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What came of tuning."""
+
+    points: list[GridPoint]
+    best: GridPoint | None
+    """None while cells are lacking."""
+    outcome: Outcome
+    replaced: list[Tuned] = field(default_factory=list)
+    """What was chosen earlier, and otherwise."""
+
+
 def tune(
     experiment: Experiment,
     method: str,
@@ -38,7 +50,7 @@ def tune(
     seeds: Sequence[int] = TUNING,
     jobs: int | None = None,
     progress: Callable[[Standing], None] = lambda standing: None,
-) -> tuple[list[GridPoint], GridPoint | None, Outcome]:
+) -> Choice:
     """Run a row with every combination of the grid, and keep the best by the mean of the first metric.
 
     It is kept for the data and the numbers of variables of the experiment's settings, and for no others.
@@ -68,13 +80,19 @@ def tune(
         points.append(GridPoint(given, fmean(values) if len(values) == len(cells[k]) else None))
     measured = [point for point in points if point.mean is not None]
     if len(measured) < len(points):
-        return points, None, outcome
+        return Choice(points, None, outcome)
     lower = LOWER_IS_BETTER[metric] is not False
     best = min(measured, key=lambda point: (point.mean or 0.0) * (1 if lower else -1))
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     chosen = dict(best.parameters), seeds, metric, best.mean or 0.0, finished
-    store.keep_tuned(Tuned(experiment.name, row.in_regime, *where, *chosen) for where in _by_kind(experiment.settings))
-    return points, best, outcome
+    kinds = _by_kind(experiment.settings)
+    replaced = [
+        each
+        for each in store.tuned(experiment.name)
+        if each.row == row.in_regime and (each.data, each.nodes) in kinds and each.parameters != best.parameters
+    ]
+    store.keep_tuned(Tuned(experiment.name, row.in_regime, *kind, *chosen) for kind in kinds)
+    return Choice(points, best, outcome, replaced)
 
 
 def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
@@ -85,7 +103,7 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
     kept = {(each.row, each.data, each.nodes): each.parameters for each in store.tuned(experiment.name)}
     tuned_on: dict[str, list[str]] = defaultdict(list)
     for row in experiment.rows:
-        tuned_on[row.label] += [_told(data, nodes) for name, data, nodes in kept if name == row.in_regime]
+        tuned_on[row.label] += [kind_told(data, nodes) for name, data, nodes in kept if name == row.in_regime]
     if not any(tuned_on.values()):
         raise FeddagError(
             f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
@@ -102,8 +120,8 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
         for label, known in tuned_on.items():
             if known and label not in {row.label for row in rows}:
                 raise FeddagError(
-                    f"{label} was tuned on {' and '.join(dict.fromkeys(known))}, and not on {_told(*where)}. Keep to "
-                    f"that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
+                    f"{label} was tuned on {' and '.join(dict.fromkeys(known))}, and not on {kind_told(*where)}. Keep "
+                    f"to that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
                     f"{experiment.name}"
                 )
         tuned = tuple(_with(row, kept[row.in_regime, *where]) for row in rows)
@@ -122,16 +140,17 @@ def _by_kind(settings: Sequence[Setting]) -> dict[tuple[str, int], tuple[Setting
     return {kind: tuple(each for each in settings if (each.data, each.nodes) == kind) for kind in kinds}
 
 
-def _told(data: str, nodes: int) -> str:
+def kind_told(data: str, nodes: int) -> str:
     return f"{data} data of {nodes} nodes"
 
 
 def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
-    rows = [row for row in experiment.restricted(methods=[name]).rows if regime in (None, row.regime)]
+    named = experiment.restricted(methods=[name]).rows
+    rows = [row for row in named if regime in (None, row.regime)]
     if len(rows) != 1:
-        found = "; ".join(row.in_regime for row in rows) or "none"
+        found = "; ".join(row.in_regime for row in rows or named)
         raise FeddagError(
-            f"One row of {experiment.name} is to be tuned, and {name!r} is {found}. Add --regime, or a name."
+            f"One row of {experiment.name} is to be tuned, and {name!r} has {found}. Choose by --regime, or by name."
         )
     return rows[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -58,8 +59,8 @@ def hippocampus(folder: Path) -> RealData:
     """The paper's real data, 6 regions around the hippocampus on 10 days, 500 scans of each, from a folder.
 
     The recording (Poldrack et al. 2015, 84 days) may not be passed on, so it is not bundled. The folder has a table for
-    each day (.csv), of which the first 10 by name are taken, and of each the first 500 rows; and `truth_edges.csv`, the
-    anatomical graph as an edge list.
+    each day (.csv), of which the first 10 by name are taken (day2 before day10), and of each the first 500 rows; and
+    `truth_edges.csv`, the anatomical graph as an edge list.
     """
     if not folder.is_dir():
         raise FeddagError(f"{folder} is no folder. Name one with a table for each day, and {_TRUTH}.")
@@ -84,10 +85,16 @@ def hippocampus(folder: Path) -> RealData:
 
 
 def _tables_of(folder: Path) -> tuple[tuple[Silo, ...], CausalGraph | None]:
-    """A site for each file, by name; and the true graph where the folder has one."""
-    tables = sorted(path for path in folder.glob("*.csv") if path.name != _TRUTH)
+    """A site for each file, by name, its numbers as numbers; and the true graph where the folder has one."""
+    tables = sorted((path for path in folder.glob("*.csv") if path.name != _TRUTH), key=_numbered)
     if not tables:
         raise FeddagError(f"{folder} has no .csv file. Name a folder with a table for each site.")
     silos = read_silos(tables)
     truth = folder / _TRUTH
     return silos, read_graph(truth, format="edges", names=silos[0].columns) if truth.exists() else None
+
+
+def _numbered(path: Path) -> list[tuple[int, str]]:
+    """So that day2 comes before day10."""
+    parts = re.split(r"(\d+)", path.stem)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
