@@ -8,6 +8,7 @@ import typer
 
 from feddag.cli.assessing import assessed, show_assessment, warn
 from feddag.cli.fitting import watched_run
+from feddag.cli.grids import value as any_value
 from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
 from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
@@ -77,8 +78,13 @@ def _panel(takers: Sequence[str]) -> str:
 
 
 def with_parameters(**options: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the parameters of all methods as options; `options` are worded otherwise than for `learn`."""
-    return with_options(_takers(), {**OPTIONS, **options}, _panel)
+    """Give a command the parameters of all methods as options; `options` are worded otherwise than for `learn`.
+
+    Those of a method of another package need no wording: numbers and words are taken as they are.
+    """
+    takers = _takers()
+    unworded = {name: Option("", any_value, "VALUE") for parameters in takers.values() for name in parameters}
+    return with_options(takers, {**unworded, **OPTIONS, **options}, _panel)
 
 
 TABLES = "Each site's table: .csv, .tsv, .parquet, .feather, a table of a database file (north.db?table=visits; \

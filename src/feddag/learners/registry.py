@@ -1,15 +1,17 @@
 """Every method by its short name: the one table that the command line, run folders and reports read.
 
-Reading it imports no learner.
+Reading it imports no learner. Other packages add theirs by entry points (`METHODS_GROUP`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from feddag.errors import FeddagError
@@ -222,6 +224,30 @@ METHODS = {
         ),
     )
 }
+
+
+METHODS_GROUP = "feddag.methods"
+"""By entry points of this group an installed package brings methods of its own: each names a `Method`."""
+
+
+def _installed() -> Iterator[Method]:
+    """What other packages bring; what cannot be used is told, and left out."""
+    for point in entry_points(group=METHODS_GROUP):
+        try:
+            method = point.load()
+        except Exception as error:  # whatever a package does, feddag goes on without it
+            refused = f"it cannot be loaded: {type(error).__name__}: {error}"
+        else:
+            if isinstance(method, Method) and method.name not in METHODS:
+                yield method
+                continue
+            refused = "its name is taken" if isinstance(method, Method) else "it is no feddag.learners.registry.Method"
+        package = point.dist.name if point.dist else "a package"
+        warnings.warn(f"The method {point.name!r} of {package} was left out: {refused}.", stacklevel=2)
+
+
+for _method in _installed():
+    METHODS[_method.name] = _method
 
 
 def find_method(name: str) -> Method:

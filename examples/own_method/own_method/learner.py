@@ -1,0 +1,33 @@
+"""The whole method: from covariances, summed over the sites, to a graph."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from feddag import CausalGraph
+from feddag import parameters as must_be
+from feddag.learners.moments import FromMoments, Moments
+from feddag.learners.one_step import Note
+
+
+class PartialCorrelations(FromMoments):
+    """Joins variables that are correlated given all others.
+
+    Args:
+        least: The partial correlation from which on two variables are joined.
+    """
+
+    constraints: ClassVar = {"least": must_be.at_least_zero}
+
+    def __init__(self, least: float = 0.2) -> None:
+        self.least = least
+
+    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+        precision = np.linalg.inv(moments.covariance)
+        scale = np.sqrt(precision.diagonal())
+        partial = np.abs(precision / np.outer(scale, scale))
+        variance = moments.covariance.diagonal()
+        scores = np.where(variance[:, None] < variance[None, :], partial, 0.0)
+        return CausalGraph(scores > self.least, moments.columns, scores)

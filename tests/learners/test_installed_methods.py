@@ -1,0 +1,68 @@
+"""A package that is installed brings its methods; what it brings is on every command, and cannot break feddag."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from snippets import ROOT
+
+EXAMPLE = ROOT / "examples" / "own_method"
+PARTIAL = "partial-correlations"
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Runs feddag beside the example and other packages, as an installer would have laid them down."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    shutil.copytree(EXAMPLE / "own_method", site / "own_method")
+    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["feddag.methods"]
+
+    def lay_down(package, entries):
+        about = site / f"{package}-0.1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1.0\n")
+        lines = [f"{name} = {where}" for name, where in entries.items()]
+        (about / "entry_points.txt").write_text("\n".join(["[feddag.methods]", *lines, ""]))
+
+    lay_down("own_method", points)
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "feddag", *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    run.lay_down = lay_down
+    return run
+
+
+def test_an_installed_method_takes_part_in_everything(installed, tmp_path):
+    assert PARTIAL in [each["name"] for each in json.loads(installed("methods", "--format", "json").stdout)]
+    assert "--least" in installed("learn", "--help").stdout
+    assert installed("simulate", "data", "--nodes", 4, "--mechanism", "linear", "--sites", 2).returncode == 0
+    learned = installed(
+        "learn", *sorted((tmp_path / "data").glob("site*.csv")), "--method", PARTIAL, "--least", "0.3", "--out", "run"
+    )
+    assert learned.returncode == 0, learned.stderr
+    part = ("linear", "--nodes", 10, "--methods", f"{PARTIAL},empty", "--seeds", "2021-2022")
+    ran = installed("experiment", "run", *part, "--jobs", 2)
+    assert "8 cells computed" in ran.stderr, ran.stderr
+    assert PARTIAL in installed("experiment", "show", *part).stdout
+
+
+def test_what_cannot_be_used_is_told_and_left_out(installed):
+    installed.lay_down("broken", {"gone": "nowhere:METHOD", "no-method": "own_method:Method"})
+    installed.lay_down("copied", {"again": "own_method:METHOD"})
+    listed = installed("methods", "--format", "json")
+    assert listed.returncode == 0
+    assert [each["name"] for each in json.loads(listed.stdout)].count(PARTIAL) == 1
+    assert "The method 'gone' of broken was left out: it cannot be loaded: ModuleNotFoundError" in listed.stderr
+    assert "The method 'no-method' of broken was left out: it is no feddag.learners.registry.Method." in listed.stderr
+    assert "was left out: its name is taken." in listed.stderr
