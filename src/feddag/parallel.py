@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any
 
 import joblib
 from joblib.parallel import get_active_backend
+
+from feddag.errors import FeddagError
 
 
 def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
@@ -15,6 +18,19 @@ def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
 
     Some backends, such as Ray's, give back a whole list only: they get as many calls at once as they have processes.
     """
+    try:
+        yield from _as_finished(calls, jobs)
+    except Exception as error:
+        # of loky, and of Dask, which need not be there
+        if isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker":
+            raise FeddagError(
+                "A process that computed has died, perhaps for lack of memory. What was kept stays: repeat the "
+                "command, with fewer processes (--jobs)."
+            ) from None
+        raise
+
+
+def _as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
     backend: Any = get_active_backend()[0]
     one_by_one: dict[str, Any] = {"n_jobs": jobs, "pre_dispatch": "n_jobs", "batch_size": 1}
     if backend.supports_return_generator:

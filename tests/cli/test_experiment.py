@@ -148,6 +148,8 @@ def ran(monkeypatch) -> list:
         (("run", "linear", "--methods", "nobody"), "'nobody' is no row of linear"),
         (("run", "linear", "--methods", "NOTEARS,nobody"), "'nobody' is no row of linear"),
         (("run", "linear", "--nodes", "ten"), "--nodes must be numbers"),
+        (("run", "linear", "--nodes", "10,30"), "linear has settings with 10, 20 nodes. Got [10, 30] instead."),
+        (("run", "linear", "--set", "participation=1,1.0"), "'participation' has 2 values here. Give one."),
         (("run", "linear", "--nodes", ""), "--nodes must be numbers such as 10,20. Got '' instead."),
         (("run", "linear", "--methods", "empty", "--folder", "nowhere"), "--folder is for hippocampus alone."),
         (("run", "linear", "--seeds", "x"), "seeds must be such as"),

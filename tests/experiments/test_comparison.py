@@ -19,6 +19,7 @@ from feddag.experiments.published import Figure
 from feddag.experiments.report import report, write_report
 from feddag.experiments.result import compute
 from feddag.experiments.settings import Simulated
+from feddag.experiments.store import Tuned
 
 LINEAR = find_experiment("linear").restricted(nodes=[10])
 ER2 = Simulated("linear", "ER2", 10)
@@ -61,6 +62,11 @@ def test_ours_stands_beside_the_published(filled):
 )
 def test_a_mean_is_judged_by_the_published_deviation(mean, lower_is_better, verdict):
     assert Figure(1.0, 0.5, 0.05).judged(mean, lower_is_better=lower_is_better) == verdict
+
+
+@pytest.mark.parametrize(("published", "deviation", "mean"), [(8.2, 0.8, 9.0), (1.5, 0.3, 1.8), (0.9, 0.1, 0.8)])
+def test_a_mean_at_the_deviation_itself_is_within(published, deviation, mean):
+    assert Figure(published, deviation, 0.05).judged(mean, lower_is_better=True) == "within"
 
 
 def test_a_published_deviation_of_zero_allows_for_its_rounding():
@@ -137,6 +143,17 @@ def test_tuned_and_chosen_by_hand_are_told_apart(filled, made):
     names = [line.name for line in compared(LINEAR, filled)[0].lines]
     assert "notears, l1=0.5 (by hand)" in names
     assert _line(compared(LINEAR, filled), "NOTEARS, all").seeds == 6
+
+
+def test_a_tuned_line_stays_whoever_else_declares_its_parameters(store, made):
+    experiment = find_experiment("gp").restricted(nodes=[10])
+    setting = experiment.settings[0]
+    row = next(row for row in experiment.rows if row.label == "GS-FedDAG")
+    store.keep_tuned([Tuned("gp", row.in_regime, "raw", 10, {"l1": 0.05}, (1,), "SHD", 1.0, "now")])
+    declared = next(each for each in find_experiment("sensitivity").rows if each.name.endswith("l1=0.05"))
+    store.keep(made(declared.cell(setting, 2021), shd=1.0, tpr=0.9))
+    lines = [line for line in compared(experiment, store)[0].lines if line.seeds]
+    assert [line.name for line in lines] == ["feddag, l1=0.05 (tuned)"]
 
 
 def test_a_further_method_is_shown_once_it_has_results(filled, made):
@@ -313,6 +330,15 @@ def test_points_stand_in_the_order_of_the_axis_whichever_line_has_them(store, ma
     plot(experiment, store, tmp_path / "rows.svg")
     ticks = re.findall(r">(100|300|600|900)</text>", (tmp_path / "rows.svg").read_text())
     assert ticks == ["100", "300", "600", "900"]
+
+
+def test_a_curve_without_a_line_is_refused(store, made, tmp_path):
+    pytest.importorskip("matplotlib")
+    experiment = find_experiment("participation")
+    empty = next(row for row in experiment.rows if row.label == "empty")
+    store.keep(made(empty.cell(experiment.settings[0], 2021), shd=19.0, tpr=0.0))
+    with pytest.raises(FeddagError, match="no result of this part of participation to plot"):
+        plot(experiment, store, tmp_path / "curve.svg")
 
 
 def test_what_cannot_be_drawn_is_refused(filled, tmp_path):

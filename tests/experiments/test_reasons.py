@@ -45,6 +45,15 @@ def test_few_seeds_are_no_reason_to_look_for_one(store, made):
     assert _notes(store) == ["NOTEARS, all (SHD worse): 4 seeds only."]
 
 
+def test_a_method_without_chance_has_no_more_seeds_on_real_data(store, made):
+    experiment = find_experiment("hippocampus")
+    row = next(row for row in experiment.rows if row.in_regime == "PC, all")
+    (setting,) = experiment.settings
+    store.keep(made(row.cell(setting, 2021), shd=99.0, tpr=None))
+    (block,) = compared(experiment, store)
+    assert reasons.notes(block) == ["PC, all (SHD worse): no reason found."]
+
+
 def test_what_may_be_chance_is_told_as_such(store, made):
     _keep(store, made, "linear AS-FedDAG, federated", [0.0, 0.0, 0.0, 0.0, 14.0])
     assert _notes(store) == ["linear AS-FedDAG, federated (SHD worse): may be chance (Welch's test, p = 0.69)."]

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from feddag.experiments import Cell, Store, find_experiment, run
 from feddag.experiments.result import history_of, reported_graphs
 from feddag.experiments.running import on_dask
 from feddag.experiments.settings import Real
+from feddag.parallel import as_finished
 
 SCRIPT = Path(__file__).with_name("counting_learner.py")
 
@@ -196,6 +198,18 @@ def test_cells_of_another_process_count_as_done(store, monkeypatch, held, jobs):
     assert last.last == f"{len(held)} are another process's"
 
 
+def test_what_is_declared_stays_so_when_it_is_run_again_by_hand(store):
+    cell = Cell(SETTING, "random", "federated", 2021, {"edges_per_node": 0.5})
+    run([cell], store)
+    run([cell], store, chosen="by hand", again=True)
+    assert [result.chosen for result in store.results()] == ["declared"]
+
+
+def test_a_process_that_dies_is_told():
+    with pytest.raises(FeddagError, match="has died, perhaps for lack of memory"):
+        list(as_finished([joblib.delayed(os._exit)(1)] * 2, 2))
+
+
 def test_an_interruption_keeps_what_is_finished(store, tmp_path, counting):
     def stop(standing):
         if standing.last is not None:
@@ -242,8 +256,9 @@ def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
     assert run(part.cells(), store, folder=tmp_path).computed == 1
     assert store.results()[0].missing == 2
     _recorded(tmp_path, factor=2.0)
-    with pytest.raises(FeddagError, match="of other numbers than the data have now"):
-        run(part.cells(), store, folder=tmp_path)
+    for each in (part, find_experiment("hippocampus").restricted(methods=["random"])):
+        with pytest.raises(FeddagError, match="of other numbers than the data have now"):
+            run(each.cells(), store, folder=tmp_path)
 
 
 @pytest.mark.parametrize(

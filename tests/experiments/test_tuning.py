@@ -56,6 +56,8 @@ def test_a_row_that_is_not_one_is_refused(store):
         tune(LINEAR, "NOTEARS", {"l1": [0.1]}, store)
     with pytest.raises(FeddagError, match=r"'NOTEARS' has NOTEARS, all; NOTEARS, separate\. Choose by --regime"):
         tune(LINEAR, "NOTEARS", {"l1": [0.1]}, store, regime="voting")
+    with pytest.raises(FeddagError, match="participation varies a parameter of 'GS-FedDAG'"):
+        tune(find_experiment("participation"), "GS-FedDAG", {"l1": [0.1]}, store)
     with pytest.raises(FeddagError, match="does not take 'l2'"):
         tune(LINEAR, "NOTEARS-ADMM", {"l2": [0.1]}, store)
     with pytest.raises(FeddagError, match="Nothing was tuned"):

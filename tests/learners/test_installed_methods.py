@@ -22,7 +22,7 @@ def installed(tmp_path):
     """Runs feddag beside the example and other packages, as an installer would have laid them down."""
     site = tmp_path / "site-packages"
     site.mkdir()
-    shutil.copytree(EXAMPLE / "own_method", site / "own_method")
+    shutil.copy(EXAMPLE / "own_method.py", site)
     points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["feddag.methods"]
 
     def lay_down(package, entries):
@@ -34,8 +34,8 @@ def installed(tmp_path):
 
     lay_down("own_method", points)
 
-    def run(*arguments):
-        command = [sys.executable, "-m", "feddag", *map(str, arguments)]
+    def run(*arguments, program=("-m", "feddag")):
+        command = [sys.executable, *program, *map(str, arguments)]
         environment = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200"}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
@@ -57,12 +57,34 @@ def test_an_installed_method_takes_part_in_everything(installed, tmp_path):
     assert PARTIAL in installed("experiment", "show", *part).stdout
 
 
-def test_what_cannot_be_used_is_told_and_left_out(installed):
-    installed.lay_down("broken", {"gone": "nowhere:METHOD", "no-method": "own_method:Method"})
+def test_what_cannot_be_used_is_told_and_left_out(installed, tmp_path):
+    (tmp_path / "site-packages" / "unsound.py").write_text(
+        "from dataclasses import replace\n"
+        "from own_method import METHOD\n"
+        "GONE = replace(METHOD, name='gone', estimator='own_method:Nobody')\n"
+        "IDLE = replace(METHOD, name='idle', regimes=())\n"
+    )
+    installed.lay_down(
+        "broken",
+        {"lost": "nowhere:METHOD", "no-method": "own_method:Method", "gone": "unsound:GONE", "idle": "unsound:IDLE"},
+    )
     installed.lay_down("copied", {"again": "own_method:METHOD"})
     listed = installed("methods", "--format", "json")
     assert listed.returncode == 0
-    assert [each["name"] for each in json.loads(listed.stdout)].count(PARTIAL) == 1
-    assert "The method 'gone' of broken was left out: it cannot be loaded: ModuleNotFoundError" in listed.stderr
-    assert "The method 'no-method' of broken was left out: it is no feddag.learners.registry.Method." in listed.stderr
-    assert "was left out: its name is taken." in listed.stderr
+    names = [each["name"] for each in json.loads(listed.stdout)]
+    assert names.count(PARTIAL) == 1
+    assert not {"gone", "idle"} & {*names}
+    for told in (
+        "The method 'lost' of broken was left out: ModuleNotFoundError",
+        "The method 'no-method' of broken was left out: TypeError: it is no feddag.learners.registry.Method.",
+        "The method 'gone' of broken was left out: AttributeError",
+        "The method 'idle' of broken was left out: ValueError: regimes must be some of federated,",
+        "was left out: ValueError: the name 'partial-correlations' is taken.",
+    ):
+        assert told in listed.stderr
+
+
+def test_a_package_may_be_imported_before_feddag(installed):
+    command = "import own_method, feddag; feddag.make_learner('partial-correlations')"
+    found = installed(program=["-W", "error", "-c", command])
+    assert found.returncode == 0, found.stderr

@@ -93,9 +93,10 @@ def run(
     _check_jobs(jobs, dask)
     parts = _each(
         _named(experiment, methods, nodes),
-        lambda each: [_part(each, _known(methods, each) if experiment == ALL else methods, nodes, data)],
+        lambda each: [_part(each, *(_known(each, methods, nodes) if experiment == ALL else (methods, nodes)), data)],
         "they have nothing of what was asked for",
     )
+    folder = None if folder is None else folder.resolve()  # workers may stand elsewhere
     parts = _with_folder(parts, folder)
     kept = Store(store)
     if given:
@@ -116,7 +117,8 @@ def run(
         quiet=quiet,
     )
     _tell(outcome, store)
-    options = {"seeds": seeds, "methods": _known(methods, parts[0]), "nodes": nodes, "data": data}
+    methods, nodes = _known(parts[0], methods, nodes)
+    options = {"seeds": seeds, "methods": methods, "nodes": nodes, "data": data}
     options |= {"store": _unless_default(store)}
     typer.echo(f"Next: {command(f'feddag experiment show {parts[0].name}', options)}", err=True)
     if outcome.failures:
@@ -227,7 +229,8 @@ def tune(
     stdout().print(table)
     _tell(choice.outcome, store)
     if choice.best is None:
-        raise FeddagError("Some cells are lacking, so nothing was chosen. Repeat the command.")
+        failed = "Leave out of --grid what fails" if choice.outcome.failures else "Repeat the command"
+        raise FeddagError(f"Some cells are lacking, so nothing was chosen. {failed}.")
     for each in choice.replaced:
         where = f"{kind_told(each.data, each.nodes)}, {each.metric} {each.mean:.3f} on seeds {shortly(each.seeds)}"
         stdout().print(f"In place of {_told(each.parameters)} for {where}.", markup=False, soft_wrap=True)
@@ -324,9 +327,13 @@ def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[E
     return [part for part in parts if part.name not in needing]
 
 
-def _known(methods: str | None, experiment: Experiment) -> str | None:
-    """Those of the methods that the experiment has; all, to be refused, if it has none."""
-    return methods and (",".join(name for name in names(methods) if experiment.has(name)) or methods)
+def _known(experiment: Experiment, methods: str | None, nodes: str | None) -> tuple[str | None, str | None]:
+    """Those of the methods and of the numbers of variables that the experiment has; all, to be refused, if none."""
+    sizes = {str(setting.nodes) for setting in experiment.settings}
+    return (
+        methods and (",".join(name for name in names(methods) if experiment.has(name)) or methods),
+        nodes and (",".join(each for each in names(nodes) if each in sizes) or nodes),
+    )
 
 
 def _unless_default(store: Path) -> Path | None:

@@ -20,7 +20,8 @@ def grid(texts: list[str], *, example: str = "l1=0.01,0.1") -> dict[str, list[An
         name = name.strip().replace("-", "_")
         if name in found:
             raise FeddagError(f"{name!r} is given twice. Put all its values in one place, such as {example}.")
-        found[name] = [*dict.fromkeys(value(each) for each in values.split(","))]
+        read = [value(each) for each in values.split(",")]
+        found[name] = [*{(type(each), each): each for each in read}.values()]  # 1 site is not 1.0, the share of all
     return found
 
 

@@ -93,16 +93,16 @@ class Cell:
 
     def _changed(self) -> dict[str, Any]:
         defaults = self._defaults()
-        return {
-            name: value
-            for name, value in self.parameters.items()
-            # one site is not the share of all
-            if (type(value), value) != (type(defaults.get(name)), defaults.get(name))
-        }
+        return {name: value for name, value in self.parameters.items() if not same(value, defaults.get(name))}
 
     @staticmethod
     def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(parameters), default=float))
+
+
+def same(value: Any, other: Any) -> bool:
+    """One site (1) is not the share of all (1.0)."""
+    return (type(value), value) == (type(other), other)
 
 
 @cache

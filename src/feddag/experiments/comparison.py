@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean, pstdev
 
 from feddag.experiments import settings
-from feddag.experiments.cell import Cell
+from feddag.experiments.cell import Cell, same
 from feddag.experiments.experiment import Experiment, Row
 from feddag.experiments.published import Figure
 from feddag.experiments.result import Result
@@ -105,7 +105,8 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
         for k, row in enumerate([*rows, *further, *experiment.beside])
     }
     kept = store.of(cell for each in cells.values() for cell in each)
-    others = _chosen_otherwise(store, kept, seeds)
+    tuned = _tuned(experiment, store, [*rows, *further], seeds, kept)
+    others = _chosen_otherwise(store, {*kept, *(each.key for found in tuned.values() for each in found[1])}, seeds)
     blocks = []
     for setting in experiment.settings:
         lines = [
@@ -119,15 +120,37 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             replace(
                 _line(experiment, setting, replace(row, sanity=sanity[row.method]), results), chosen=results[0].chosen
             )
-            for row, results in others[json.dumps(setting.identity(), sort_keys=True)]
+            for row, results in (
+                *(found for (where, _), found in tuned.items() if where == setting),
+                *others[json.dumps(setting.identity(), sort_keys=True)],
+            )
             if row.method in sanity
         ]
         blocks.append(_tested(experiment, setting, lines, beside))
     return blocks
 
 
+def _tuned(
+    experiment: Experiment, store: Store, rows: Sequence[Row], seeds: Sequence[int], kept: Container[str]
+) -> dict[tuple[Setting, str], tuple[Row, list[Result]]]:
+    """By setting and row, results with the parameters that were tuned for it, whoever else may declare the same."""
+    by_name = {row.in_regime: row for row in rows}
+    found = {}
+    for each in store.tuned(experiment.name):
+        for setting in experiment.settings:
+            if each.row not in by_name or (setting.data, setting.nodes) != (each.data, each.nodes):
+                continue
+            row = by_name[each.row]
+            row = replace(row, parameters={**row.parameters, **each.parameters})
+            results = store.of(row.cell(setting, seed) for seed in seeds)
+            if results and not any(key in kept for key in results):
+                tuned = [replace(result, chosen="tuned") for result in results.values()]
+                found[setting, each.row] = _told_apart(tuned[0]), tuned
+    return found
+
+
 def _chosen_otherwise(
-    store: Store, kept: Mapping[str, Result], seeds: Sequence[int]
+    store: Store, kept: Container[str], seeds: Sequence[int]
 ) -> dict[str, list[tuple[Row, list[Result]]]]:
     """By setting, results whose parameters no experiment declares."""
     grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
@@ -139,16 +162,20 @@ def _chosen_otherwise(
         grouped[setting, json.dumps([result.method, result.regime, result.chosen, named])].append(result)
     found: dict[str, list[tuple[Row, list[Result]]]] = defaultdict(list)
     for (setting, _), results in grouped.items():
-        first = results[0]
-        defaults = Cell(settings.of(first.setting), first.method, METHODS[first.method].regimes[0], 0).all_parameters
-        changed = {
-            name: value
-            for name, value in first.parameters.items()
-            if name != "seed" and value != defaults.get(name, value)
-        }
-        label = ", ".join([first.method, *(f"{name}={value}" for name, value in changed.items())])
-        found[setting].append((Row(label, first.method, first.regime, changed), results))  # pyright: ignore[reportArgumentType]
+        found[setting].append((_told_apart(results[0]), results))
     return found
+
+
+def _told_apart(result: Result) -> Row:
+    """A row that is named by what is not as the method has it by itself."""
+    defaults = Cell(settings.of(result.setting), result.method, METHODS[result.method].regimes[0], 0).all_parameters
+    changed = {
+        name: value
+        for name, value in result.parameters.items()
+        if name != "seed" and name in defaults and not same(value, defaults[name])
+    }
+    label = ", ".join([result.method, *(f"{name}={value}" for name, value in changed.items())])
+    return Row(label, result.method, result.regime, changed)  # pyright: ignore[reportArgumentType]
 
 
 def _is_current(result: Result) -> bool:
@@ -221,7 +248,7 @@ def signed_rank(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float
     shared = [seed for seed in ours if seed in theirs]
     if len(shared) < ENOUGH_SEEDS:
         return None
-    differences = [ours[seed] - theirs[seed] for seed in shared]
+    differences = [round(ours[seed] - theirs[seed], 9) for seed in shared]  # so that what is equal ties
     if not any(differences):
         return 1.0
     import numpy as np  # noqa: PLC0415 - not for an empty table

@@ -15,7 +15,7 @@ from feddag.errors import FeddagError
 from feddag.experiments import published, settings
 from feddag.experiments.cell import Cell
 from feddag.experiments.seeds import REPORTED, parsed
-from feddag.experiments.settings import Data, Real, Setting, Simulated
+from feddag.experiments.settings import Data, Setting
 from feddag.learners.registry import METHODS, REGIMES, Regime
 
 Kind = Literal["table", "curve", "history"]
@@ -76,6 +76,10 @@ class Experiment:
     beside: tuple[Row, ...] = ()
     """Not shown, since others were chosen, but what they are tested against."""
 
+    @property
+    def heading(self) -> str:
+        return f"{self.title} ({self.place})"
+
     def restricted(
         self,
         *,
@@ -88,10 +92,11 @@ class Experiment:
             return self._on(data).restricted(methods=methods, nodes=nodes)
         chosen, rows = self.settings, self.rows
         if nodes is not None:
+            known = {setting.nodes for setting in chosen}
+            if not nodes or not known.issuperset(nodes):
+                told = ", ".join(map(str, sorted(known)))
+                raise FeddagError(f"{self.name} has settings with {told} nodes. Got {[*nodes]} instead.")
             chosen = tuple(setting for setting in chosen if setting.nodes in nodes)
-            if not chosen:
-                known = ", ".join(map(str, sorted({setting.nodes for setting in self.settings})))
-                raise FeddagError(f"{self.name} has settings with {known} nodes. Got {nodes} instead.")
         if methods is not None:
             named = [row for name in methods for row in self._named(name)]
             rows = tuple(row for k, row in enumerate(named) if row not in named[:k])
@@ -246,6 +251,3 @@ def _varied(row: Row, vary: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
     for name, values in vary.items():
         for value in values:
             yield replace(row, parameters={**row.parameters, name: value}, varied=name)
-
-
-__all__ = ["Experiment", "Real", "Row", "Simulated", "experiments", "find_experiment", "further_row"]

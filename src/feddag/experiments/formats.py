@@ -93,12 +93,8 @@ def _below(experiment: Experiment, block: Block) -> list[str]:
     return [*([" ".join(signs)] if signs else []), *notes(block)]
 
 
-def _heading(experiment: Experiment) -> str:
-    return f"{experiment.title} ({experiment.place})"
-
-
 def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    parts = [_heading(experiment), *([experiment.about] if experiment.about else [])]
+    parts = [experiment.heading, *([experiment.about] if experiment.about else [])]
     for block in blocks:
         header, rows = grid(experiment, block)
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
@@ -119,7 +115,7 @@ def markdown_list(texts: Sequence[str]) -> str:
 
 
 def _markdown(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    parts = [f"## {_heading(experiment)}", *([experiment.about] if experiment.about else [])]
+    parts = [f"## {experiment.heading}", *([experiment.about] if experiment.about else [])]
     for block in blocks:
         parts += [f"### {block.title}", markdown_table(*grid(experiment, block))]
         parts.append(markdown_list(_below(experiment, block)))
@@ -162,8 +158,8 @@ def _escaped(text: str, signs: Mapping[str, str]) -> str:
 
 
 def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    parts = ["<!doctype html>", '<meta charset="utf-8">', f"<title>{html.escape(_heading(experiment))}</title>"]
-    parts.append(f"<h1>{html.escape(_heading(experiment))}</h1>")
+    parts = ["<!doctype html>", '<meta charset="utf-8">', f"<title>{html.escape(experiment.heading)}</title>"]
+    parts.append(f"<h1>{html.escape(experiment.heading)}</h1>")
     if experiment.about:
         parts.append(f"<p>{html.escape(experiment.about)}</p>")
     for block in blocks:

@@ -63,9 +63,7 @@ def picture(experiment: Experiment, store: Store, suffix: str, seeds: Sequence[i
             if not blocks:
                 raise _nothing(experiment)
             figure = _curves(experiment, blocks) if experiment.kind == "curve" else _bars(experiment, blocks)
-        heading = textwrap.fill(
-            f"{experiment.title} ({experiment.place})", int(figure.get_figwidth() * LETTERS_PER_INCH)
-        )
+        heading = textwrap.fill(experiment.heading, int(figure.get_figwidth() * LETTERS_PER_INCH))
         figure.suptitle(heading, fontsize=11, x=0.01, ha="left")
         stream = io.BytesIO()
         # without a date
@@ -144,6 +142,8 @@ def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
 
     metric = experiment.metrics[0]
     panels = _panels(experiment, blocks)
+    if not panels:
+        raise _nothing(experiment)
     panels = {which: lines for which, lines in panels.items() if _has_a_course(lines)} or panels
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)

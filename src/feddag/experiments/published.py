@@ -26,6 +26,10 @@ class Key:
     metric: str
 
 
+_ROUNDING = 1e-9
+"""A mean that is off by the deviation itself is within it, whatever the last binary digit says."""
+
+
 @dataclass(frozen=True)
 class Figure:
     mean: float
@@ -36,7 +40,7 @@ class Figure:
     def judged(self, mean: float, *, lower_is_better: bool | None) -> str:
         """Whether our mean is "better", "within" a published standard deviation, "worse"; or, of a figure that is
         neither good nor bad, "different"."""
-        if abs(mean - self.mean) <= max(self.deviation, self.half_a_digit):
+        if abs(mean - self.mean) <= max(self.deviation, self.half_a_digit) + _ROUNDING:
             return "within"
         if lower_is_better is None:
             return "different"

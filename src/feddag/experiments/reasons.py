@@ -78,6 +78,8 @@ def why(setting: Setting, line: Line, metric: str, entry: Entry) -> str:
     for reason in reasons():
         if reason.fits(setting, line, metric, entry.verdict):
             return reason.why
+    if not line.row.cell(setting, 0).seed_matters:
+        return UNKNOWN
     if line.seeds < ENOUGH_SEEDS:
         return "one seed only" if line.seeds == 1 else f"{line.seeds} seeds only"
     p = by_chance(entry, line.seeds)

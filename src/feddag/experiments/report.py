@@ -169,7 +169,7 @@ def _measured(block: Block) -> set[str]:
 
 
 def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -> str:
-    parts = [f"## {_heading(experiment)}", experiment.about, shown]
+    parts = [f"## {experiment.heading}", experiment.about, shown]
     for block in blocks:
         header, rows = grid(experiment, block)
         measured = [row for row, line in zip(rows, block.lines, strict=True) if line.seeds]
@@ -178,11 +178,7 @@ def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -
     return "\n\n".join(part for part in parts if part)
 
 
-def _heading(experiment: Experiment) -> str:
-    return f"{experiment.title} ({experiment.place})"
-
-
 def _anchor(experiment: Experiment) -> str:
     """As a Markdown viewer makes it of the heading."""
-    kept = "".join(sign for sign in _heading(experiment).lower() if sign.isalnum() or sign in " -_")
+    kept = "".join(sign for sign in experiment.heading.lower() if sign.isalnum() or sign in " -_")
     return kept.replace(" ", "-")

@@ -53,7 +53,7 @@ class Outcome:
         return self.total - self.there_before - self.computed - len(self.failures)
 
 
-_RANKS = {"declared": 0, "tuned": 1, "by hand": 2, "grid": 3}
+_CHOSEN = ("declared", "tuned", "by hand", "grid")
 """Where parameters came about in several ways, the first of these tells more."""
 
 
@@ -82,8 +82,9 @@ def run(
         raise must_be.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)
-    _check_data(cells, before, folder)
-    store.rechosen([key for key, result in before.items() if _RANKS[chosen] < _RANKS[result.chosen]], chosen)
+    _check_data(cells, store, folder)
+    ways = {key: min(chosen, result.chosen, key=_CHOSEN.index) for key, result in before.items()}
+    store.rechosen([key for key, result in before.items() if ways[key] != result.chosen], chosen)
     if again:
         before = {}
     pending = [cell for cell in cells if cell.key not in before]
@@ -95,7 +96,7 @@ def run(
     def claimed() -> Iterator[Any]:
         for cell in pending:
             if store.claim(cell, again=again):
-                yield joblib.delayed(computed_or_failed)(cell, chosen, workers, folder)
+                yield joblib.delayed(computed_or_failed)(cell, ways.get(cell.key, chosen), workers, folder)
             else:
                 pace.ended(cell.key, None)
 
@@ -177,17 +178,14 @@ def _checked(cells: Iterable[Cell]) -> Iterator[Cell]:
         yield cell
 
 
-def _check_data(cells: list[Cell], before: dict[str, Result], folder: Path | None) -> None:
-    """A user's own data may change under the store's results."""
+def _check_data(cells: list[Cell], store: Store, folder: Path | None) -> None:
+    """A user's own data may change under the store's results, and one table must have one's results only."""
     for setting in {cell.setting for cell in cells if isinstance(cell.setting, Real)}:
-        digest = setting.draw(0, folder).digest()
-        for cell in cells:
-            kept = before.get(cell.key)
-            if cell.setting == setting and kept and kept.data_digest not in (None, digest):
-                raise FeddagError(
-                    f"The store has results of {setting.title}, but of other numbers than the data have now. "
-                    "Restore the data, or name another store with --store."
-                )
+        if store.digests(setting) - {setting.draw(0, folder).digest()}:
+            raise FeddagError(
+                f"The store has results of {setting.title}, but of other numbers than the data have now. "
+                "Restore the data, or name another store with --store."
+            )
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.result import Result, elapsed, plain
+from feddag.experiments.settings import Setting
 from feddag.files import check_target
 
 DEFAULT_STORE = Path("experiments.sqlite")
@@ -96,6 +97,12 @@ class Store:
         with self._connected() as connection:
             return [plain(row) for row in connection.execute(query)]
 
+    def digests(self, setting: Setting) -> set[str]:
+        """Of the data that results of the setting were found on, as far as that was kept."""
+        query = "SELECT DISTINCT data_digest FROM results WHERE setting = ? AND data_digest IS NOT NULL"
+        with self._connected() as connection:
+            return {row[0] for row in connection.execute(query, (_json(setting.identity()),))}
+
     def paces(self) -> list[tuple[str, str, dict[str, Any], float]]:
         """Method, regime and setting of every result, and how long its cell took."""
         query = "SELECT method, regime, setting, started, finished, seconds FROM results"
@@ -117,7 +124,7 @@ class Store:
     def keep(self, result: Result) -> None:
         row = asdict(result)
         for name in ("setting", "parameters", "graph"):
-            row[name] = None if row[name] is None else json.dumps(row[name], sort_keys=True, ensure_ascii=False)
+            row[name] = None if row[name] is None else _json(row[name])
         marks = ",".join("?" * len(_COLUMNS))
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -239,6 +246,10 @@ class Store:
                 yield connection
         except sqlite3.Error as error:
             raise FeddagError(f"{self.path} {_told(error)}") from None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def _told(error: sqlite3.Error) -> str:

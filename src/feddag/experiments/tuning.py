@@ -147,6 +147,10 @@ def kind_told(data: str, nodes: int) -> str:
 def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
     named = experiment.restricted(methods=[name]).rows
     rows = [row for row in named if regime in (None, row.regime)]
+    if any(row.varied for row in named):
+        raise FeddagError(
+            f"{experiment.name} varies a parameter of {name!r}. Tune it in a table: feddag experiment list"
+        )
     if len(rows) != 1:
         found = "; ".join(row.in_regime for row in rows or named)
         raise FeddagError(

@@ -1,13 +1,13 @@
 """Every method by its short name: the one table that the command line, run folders and reports read.
 
-Reading it imports no learner. Other packages add theirs by entry points (`METHODS_GROUP`).
+Reading it imports no learner but those that other packages bring, by entry points (`METHODS_GROUP`).
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -78,9 +78,59 @@ class Method:
             raise FeddagError(f"The method {self.name!r} runs in the regime {known}. Got {regime!r} instead.")
 
 
-METHODS = {
-    method.name: method
-    for method in (
+METHODS_GROUP = "feddag.methods"
+"""By entry points of this group an installed package brings methods of its own: each names a `Method`."""
+
+
+class _Methods(MutableMapping[str, Method]):
+    """Ours and, from the first look on, those that other packages bring; what cannot be used is told, and left out."""
+
+    def __init__(self, own: Iterable[Method]) -> None:
+        self._known = {method.name: method for method in own}
+        self._complete = False
+
+    def __getitem__(self, name: str) -> Method:
+        return self._all()[name]
+
+    def __setitem__(self, name: str, method: Method) -> None:
+        self._all()[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, Method]:
+        if not self._complete:
+            self._complete = True  # before packages are imported, which may look here
+            for point in entry_points(group=METHODS_GROUP):
+                try:
+                    method = self._checked(point.load())
+                except Exception as error:  # whatever a package does, feddag goes on without it
+                    package = point.dist.name if point.dist else "a package"
+                    told = f"The method {point.name!r} of {package} was left out: {type(error).__name__}: {error}."
+                    warnings.warn(told, stacklevel=2)
+                else:
+                    self._known[method.name] = method
+        return self._known
+
+    def _checked(self, method: Any) -> Method:
+        if not isinstance(method, Method):
+            raise TypeError("it is no feddag.learners.registry.Method")
+        if method.name in self._known:
+            raise ValueError(f"the name {method.name!r} is taken")
+        if not method.regimes or not set(method.regimes) <= set(REGIMES):
+            raise ValueError(f"regimes must be some of {', '.join(REGIMES)}")
+        method.parameters()
+        return method
+
+
+METHODS = _Methods(
+    (
         Method(
             name="feddag",
             estimator="feddag.learners.feddag:FedDAG",
@@ -223,31 +273,7 @@ METHODS = {
             unit_free=True,
         ),
     )
-}
-
-
-METHODS_GROUP = "feddag.methods"
-"""By entry points of this group an installed package brings methods of its own: each names a `Method`."""
-
-
-def _installed() -> Iterator[Method]:
-    """What other packages bring; what cannot be used is told, and left out."""
-    for point in entry_points(group=METHODS_GROUP):
-        try:
-            method = point.load()
-        except Exception as error:  # whatever a package does, feddag goes on without it
-            refused = f"it cannot be loaded: {type(error).__name__}: {error}"
-        else:
-            if isinstance(method, Method) and method.name not in METHODS:
-                yield method
-                continue
-            refused = "its name is taken" if isinstance(method, Method) else "it is no feddag.learners.registry.Method"
-        package = point.dist.name if point.dist else "a package"
-        warnings.warn(f"The method {point.name!r} of {package} was left out: {refused}.", stacklevel=2)
-
-
-for _method in _installed():
-    METHODS[_method.name] = _method
+)
 
 
 def find_method(name: str) -> Method:

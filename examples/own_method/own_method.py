@@ -1,4 +1,4 @@
-"""The whole method: from covariances, summed over the sites, to a graph."""
+"""A whole method, from covariances that are summed over the sites to a graph, and what feddag tells of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from feddag import CausalGraph
 from feddag import parameters as must_be
 from feddag.learners.moments import FromMoments, Moments
 from feddag.learners.one_step import Note
+from feddag.learners.registry import Method
 
 
 class PartialCorrelations(FromMoments):
@@ -31,3 +32,13 @@ class PartialCorrelations(FromMoments):
         variance = moments.covariance.diagonal()
         scores = np.where(variance[:, None] < variance[None, :], partial, 0.0)
         return CausalGraph(scores > self.least, moments.columns, scores)
+
+
+METHOD = Method(
+    name="partial-correlations",
+    estimator="own_method:PartialCorrelations",
+    summary="Joins variables that are correlated given all others; the one with the smaller variance is the cause.",
+    assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
+    leaves_site="Once: rows, means and covariances, summed over sites.",
+    reference="An example of feddag.",
+)
