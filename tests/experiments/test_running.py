@@ -247,6 +247,12 @@ def _recorded(folder: Path, factor: float = 1.0) -> None:
     (folder / "truth_edges.csv").write_text("source,target\nPHC,ERC\nPRC,ERC\n")
 
 
+def test_the_digest_of_real_data_is_of_the_tables_as_they_were_read():
+    plain, logged = Real("sachs").draw(0), Real("sachs", logged=True).draw(0)
+    assert plain.digest() == logged.digest()
+    assert not np.array_equal(plain.silos[0].values, logged.silos[0].values)
+
+
 def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
     _recorded(tmp_path)
     drawn = Real("hippocampus").draw(0, tmp_path)

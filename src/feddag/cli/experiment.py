@@ -341,7 +341,7 @@ def _unless_default(store: Path) -> Path | None:
 
 
 def _needs_folder(experiment: Experiment) -> bool:
-    return any(isinstance(setting, Real) and setting.real == "hippocampus" for setting in experiment.settings)
+    return any(isinstance(setting, Real) and setting.needs_folder for setting in experiment.settings)
 
 
 def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:

@@ -180,7 +180,7 @@ def _checked(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 def _check_data(cells: list[Cell], store: Store, folder: Path | None) -> None:
     """A user's own data may change under the store's results, and one table must have one's results only."""
-    for setting in {cell.setting for cell in cells if isinstance(cell.setting, Real)}:
+    for setting in {cell.setting for cell in cells if isinstance(cell.setting, Real) and cell.setting.needs_folder}:
         if store.digests(setting) - {setting.draw(0, folder).digest()}:
             raise FeddagError(
                 f"The store has results of {setting.title}, but of other numbers than the data have now. "

@@ -31,11 +31,16 @@ class Drawn:
     silos: tuple[Silo, ...]
     truth: CausalGraph | None
     exogenous: tuple[str, ...] = ()
+    read: tuple[Silo, ...] = ()
+    """Of real data, the tables as they were read, before they were logged or standardised."""
 
     def digest(self) -> str:
-        """Of every number, so that two machines can tell whether they had the same data."""
+        """Of every number, so that two machines can tell whether they had the same data.
+
+        Of tables as they were read: the last digits of a logarithm depend on the processor.
+        """
         digest = hashlib.sha256()
-        for silo in self.silos:
+        for silo in self.read or self.silos:
             digest.update(f"{silo.name} {silo.columns}".encode())
             digest.update(silo.values.astype("<f8").tobytes())
         return digest.hexdigest()
@@ -118,6 +123,11 @@ class Real:
     data: Data = "raw"
 
     @property
+    def needs_folder(self) -> bool:
+        """Whether the user supplies it."""
+        return self.real == "hippocampus"
+
+    @property
     def nodes(self) -> int:
         return {"sachs": 11, "fmri9": 9, "hippocampus": 6}[self.real]
 
@@ -147,17 +157,17 @@ class Real:
         from feddag.silos import Silo, real  # noqa: PLC0415
 
         del seed
-        if self.real == "hippocampus" and folder is None:
+        if self.needs_folder and folder is None:
             raise FeddagError(
                 "The hippocampus recording is not bundled. Name the folder that holds it: --folder FOLDER."
             )
-        known = real.hippocampus(folder) if folder and self.real == "hippocampus" else getattr(real, self.real)()
+        known = real.hippocampus(folder) if folder and self.needs_folder else getattr(real, self.real)()
         silos = known.silos
         if self.logged:
             silos = tuple(Silo(silo.name, silo.columns, np.log(silo.values)) for silo in silos)
         if self.data == "standardised":
             silos = standardised(silos)
-        return Drawn(silos, known.truth, known.exogenous)
+        return Drawn(silos, known.truth, known.exogenous, known.silos)
 
 
 Setting = Simulated | Real
