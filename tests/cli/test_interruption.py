@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 
 import pytest
 
 from feddag import FeddagError, load
+from feddag.cli.interruption import interrupted_at_once
 from feddag.federation.checkpoint import load_checkpoint
 
 # A process of its own that checkpoints after every round, and gives itself a signal just before the nth file
@@ -141,3 +143,14 @@ def test_ctrl_c_keeps_the_current_round_and_tells_how_to_resume(
 
     assert feddag("learn", "--resume", tmp_path / "run").exit_code == 0
     assert_equal_results(tmp_path / "run", uninterrupted(sharing))
+
+
+def test_an_interrupt_that_a_library_swallows_is_raised_again():
+    before = signal.getsignal(signal.SIGINT)
+    with interrupted_at_once() as raise_if_interrupted:
+        raise_if_interrupted()
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            raise_if_interrupted()
+    assert signal.getsignal(signal.SIGINT) is before

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from feddag.cli.grids import assignments
 from feddag.cli.grids import grid as parsed_grid
-from feddag.cli.interruption import EXIT_CODE
+from feddag.cli.interruption import EXIT_CODE, interrupted_at_once
 from feddag.cli.options import command, names
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
@@ -377,8 +377,14 @@ def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:
     try:
         with (
             on_dask(dask) if dask else nullcontext(),
-            shown_cells(Console(stderr=True, highlight=False), quiet=quiet) as progress,
+            shown_cells(Console(stderr=True, highlight=False), quiet=quiet) as show,
+            interrupted_at_once() as raise_if_interrupted,
         ):
+
+            def progress(standing: Any) -> None:
+                raise_if_interrupted()
+                show(standing)
+
             return compute(run_cells, progress)
     except KeyboardInterrupt:
         typer.echo("Interrupted. What is finished is kept: the same command goes on from there.", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -11,6 +13,28 @@ from rich.console import Console
 
 EXIT_CODE = 130
 """What a shell reports for a program that Ctrl-C ended."""
+
+
+@contextmanager
+def interrupted_at_once() -> Iterator[Callable[[], None]]:
+    """While it lasts, Ctrl-C raises at once, as ever; and, should a library swallow that, when what it yields is called
+    next."""
+    requested = False
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        requested = True
+        raise KeyboardInterrupt
+
+    def raise_if_requested() -> None:
+        if requested:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield raise_if_requested
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Interruption:

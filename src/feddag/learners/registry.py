@@ -1,6 +1,7 @@
 """Every method by its short name: the one table that the command line, run folders and reports read.
 
-Reading it imports no learner but those that other packages bring, by entry points (`METHODS_GROUP`).
+Reading it imports no learner but those that other packages bring, by entry points of the group `feddag.methods`, each
+of which names a `Method`.
 """
 
 from __future__ import annotations
@@ -78,10 +79,6 @@ class Method:
             raise FeddagError(f"The method {self.name!r} runs in the regime {known}. Got {regime!r} instead.")
 
 
-METHODS_GROUP = "feddag.methods"
-"""By entry points of this group an installed package brings methods of its own: each names a `Method`."""
-
-
 class _Methods(MutableMapping[str, Method]):
     """Ours and, from the first look on, those that other packages bring; what cannot be used is told, and left out."""
 
@@ -107,7 +104,7 @@ class _Methods(MutableMapping[str, Method]):
     def _all(self) -> dict[str, Method]:
         if not self._complete:
             self._complete = True  # before packages are imported, which may look here
-            for point in entry_points(group=METHODS_GROUP):
+            for point in entry_points(group="feddag.methods"):
                 try:
                     method = self._checked(point.load())
                 except Exception as error:  # whatever a package does, feddag goes on without it
