@@ -106,7 +106,8 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
     }
     kept = store.of(cell for each in cells.values() for cell in each)
     tuned = _tuned(experiment, store, [*rows, *further], seeds, kept)
-    others = _chosen_otherwise(store, {*kept, *(each.key for found in tuned.values() for each in found[1])}, seeds)
+    told = {*kept, *(each.key for found in tuned.values() for _, results in found for each in results)}
+    others = _chosen_otherwise(store, told, seeds)
     blocks = []
     for setting in experiment.settings:
         lines = [
@@ -120,10 +121,7 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             replace(
                 _line(experiment, setting, replace(row, sanity=sanity[row.method]), results), chosen=results[0].chosen
             )
-            for row, results in (
-                *(found for (where, _), found in tuned.items() if where == setting),
-                *others[json.dumps(setting.identity(), sort_keys=True)],
-            )
+            for row, results in (*tuned[setting], *others[json.dumps(setting.identity(), sort_keys=True)])
             if row.method in sanity
         ]
         blocks.append(_tested(experiment, setting, lines, beside))
@@ -132,10 +130,10 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
 
 def _tuned(
     experiment: Experiment, store: Store, rows: Sequence[Row], seeds: Sequence[int], kept: Container[str]
-) -> dict[tuple[Setting, str], tuple[Row, list[Result]]]:
-    """By setting and row, results with the parameters that were tuned for it, whoever else may declare the same."""
+) -> dict[Setting, list[tuple[Row, list[Result]]]]:
+    """By setting, results with the parameters that were tuned for a row, whoever else may declare the same."""
     by_name = {row.in_regime: row for row in rows}
-    found = {}
+    found: dict[Setting, list[tuple[Row, list[Result]]]] = defaultdict(list)
     for each in store.tuned(experiment.name):
         for setting in experiment.settings:
             if each.row not in by_name or (setting.data, setting.nodes) != (each.data, each.nodes):
@@ -145,7 +143,7 @@ def _tuned(
             results = store.of(row.cell(setting, seed) for seed in seeds)
             if results and not any(key in kept for key in results):
                 tuned = [replace(result, chosen="tuned") for result in results.values()]
-                found[setting, each.row] = _told_apart(tuned[0]), tuned
+                found[setting].append((_told_apart(tuned[0]), tuned))
     return found
 
 
