@@ -40,7 +40,8 @@ class TestOneTable:
         column[7] = missing
         assert refusal(checked_silo, "north", table(dose=column)) == (
             "Site 'north', column 'dose': 2 missing values, the first in row 4. Drop or impute them: "
-            "missing='drop' or 'impute' of feddag.read_silos, --missing of a command, [data] missing of a study."
+            "missing='drop' or 'impute' of feddag.read_silos, --missing of a command that has it, [data] missing of "
+            "a study; or do so beforehand."
         )
 
     @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ def _check_numbers(where: str, numbers: Float[np.ndarray, "row"], kind: Kind, mi
     if absent.any() and missing == "error":
         raise FeddagError(
             f"{where}: {absent.sum()} missing values, the first in row {absent.argmax() + 1}. "
-            "Drop or impute them: missing='drop' or 'impute' of feddag.read_silos, --missing of a command, [data] "
-            "missing of a study."
+            "Drop or impute them: missing='drop' or 'impute' of feddag.read_silos, --missing of a command that has it, "
+            "[data] missing of a study; or do so beforehand."
         )
     with np.errstate(over="ignore"):
         infinite = np.isinf(numbers.astype(np.float32))

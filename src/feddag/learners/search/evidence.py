@@ -282,8 +282,6 @@ class CoarseEvidence:
             totals = products[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
             targets = Targets(np.arange(nodes), products, totals)
         self._targets = targets
-        single = self._singles(np.arange(nodes)[:, None])
-        self._blocks = gram[single[:, :, None], single[:, None, :]].transpose(1, 2, 0)[:, :, None, :]
 
     def neighbourhoods(
         self, targets: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
@@ -309,9 +307,9 @@ class CoarseEvidence:
     def _pairs(
         self, one: Int[np.ndarray, "*set pair"], other: Int[np.ndarray, "*set pair"]
     ) -> Int[np.ndarray, "*set column"]:
-        """The columns of pairs of nodes; of a node with itself, any."""
+        """The columns of pairs of nodes."""
         low, high = np.minimum(one, other), np.maximum(one, other)
-        number = np.where(low == high, 0, low * (2 * self.nodes - low - 1) // 2 + high - low - 1)
+        number = low * (2 * self.nodes - low - 1) // 2 + high - low - 1
         first = self.nodes * FUNCTIONS + number * self._per_pair
         return (first[..., None] + np.arange(self._per_pair)).reshape(*one.shape[:-1], -1)
 
@@ -323,8 +321,12 @@ class CoarseEvidence:
         first, second = np.triu_indices(size, 1)
         columns = np.concatenate([self._singles(members), self._pairs(members[:, first], members[:, second])], axis=1)
         now = self._regressions(targets, columns)
-        residual, growth = self._with_one_more(now, targets, members, columns)
-        residual[:, families, children], growth[:, families, children] = now.residual, 0.0
+        residual = np.broadcast_to(now.residual[..., None], (*now.residual.shape, self.nodes)).copy()
+        growth = np.zeros_like(residual)
+        others = self._others(children, members)
+        if others.shape[1]:
+            new = (slice(None), families[:, None], others)
+            residual[new], growth[new] = self._with_one_more(now, targets, members, others, columns)
         if size:
             old = (slice(None), families[:, None], members)
             residual[old], growth[old] = self._with_one_less(now, size)
@@ -344,44 +346,41 @@ class CoarseEvidence:
         residual = self._targets.totals[targets] - (own * weights).sum(axis=-1)
         return _Regressions(inverse, weights, residual, np.linalg.slogdet(system)[1] - width * np.log(ridges))
 
+    def _others(
+        self, children: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
+    ) -> Int[np.ndarray, "family other"]:
+        """Those that might be further parents."""
+        free = np.ones((len(members), self.nodes), bool)
+        np.put_along_axis(free, np.concatenate([members, children[:, None]], axis=1), False, axis=1)
+        return np.nonzero(free)[1].reshape(len(members), -1)
+
     def _with_one_more(
         self,
         now: _Regressions,
         targets: Int[np.ndarray, " family"],
         members: Int[np.ndarray, "family parent"],
+        others: Int[np.ndarray, "family other"],
         columns: Int[np.ndarray, "family column"],
-    ) -> tuple[Float[np.ndarray, "ridge family node"], Float[np.ndarray, "ridge family node"]]:
-        """Q with a further parent, and by how much log det(A/λ) grows: the functions that come with it border A.
-
-        Where the further parent is the child, or a parent already, both are without meaning.
-        """
-        (count, size), nodes = members.shape, self.nodes
-        every = np.broadcast_to(np.arange(nodes)[:, None], (count, nodes, 1))
-        partners = np.broadcast_to(members[:, None, :], (count, nodes, size))
-        borders = np.concatenate([self._singles(every), self._pairs(partners, every)], axis=-1)
+    ) -> tuple[Float[np.ndarray, "ridge family other"], Float[np.ndarray, "ridge family other"]]:
+        """Q with a further parent, and by how much log det(A/λ) grows: the functions that come with it border A."""
+        (count, size), further = members.shape, others.shape[1]
+        partners = np.broadcast_to(members[:, None, :], (count, further, size))
+        borders = np.concatenate([self._singles(others[..., None]), self._pairs(partners, others[..., None])], axis=-1)
         width, border = columns.shape[1], borders.shape[2]
-        if self._per_pair:
-            across = self._gram[borders[..., None], columns[:, None, None, :]]
-            corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
-        else:  # the same, without gathering entry by entry
-            across = self._gram[columns].swapaxes(1, 2).reshape(count, nodes, border, width)
-            corners = self._blocks
-        flat = across.reshape(count, nodes * border, width)
+        across = self._gram[borders[..., None], columns[:, None, None, :]]
+        corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
+        flat = across.reshape(count, further * border, width)
         to_child = self._targets.products[borders, targets[:, None, None]].transpose(2, 0, 1)
         ridges = np.array(RIDGES)[:, None, None]
 
-        bordered = np.zeros((border + 1, border + 1, len(RIDGES), count, nodes))
-        projected = (flat @ now.inverse).reshape(len(RIDGES), count, nodes, border, width)
+        bordered = np.zeros((border + 1, border + 1, len(RIDGES), count, further))
+        projected = (flat @ now.inverse).reshape(len(RIDGES), count, further, border, width)
         bordered[:-1, :-1] = corners[:, :, None] - (projected @ across.swapaxes(2, 3)).transpose(3, 4, 0, 1, 2)
         bordered[np.arange(border), np.arange(border)] += ridges
         bordered[-1, :-1] = to_child[:, None] - (flat @ now.weights[..., None]).reshape(
-            len(RIDGES), count, nodes, border
+            len(RIDGES), count, further, border
         ).transpose(3, 0, 1, 2)
         bordered[-1, -1] = now.residual[..., None]
-        # what cannot be added is made neutral, lest it divide by zero
-        neutral, families = np.eye(border)[:, :, None, None], np.arange(count)
-        bordered[:-1, :-1, :, families, self._targets.nodes[targets]] = neutral
-        bordered[:-1, :-1, :, families[:, None], members] = neutral[..., None]
         residual, growth = _eliminate(bordered)
         return residual, growth - border * np.log(ridges)
 
