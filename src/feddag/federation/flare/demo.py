@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from feddag.federation.flare.kits import ANALYST, SERVER, Kit, provision
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
+from feddag.parallel import ONE_THREAD
 from feddag.silos.simulation import simulate
 from feddag.study import Study
 
@@ -70,7 +72,10 @@ def running(commands: list[list[str]]) -> Iterator[None]:
     """Run commands of feddag until the block ends."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "feddag", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "feddag", *command],
+            env={**ONE_THREAD, **os.environ},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         for command in commands
     ]

@@ -1,0 +1,29 @@
+import os
+
+import joblib
+import pytest
+from joblib.externals.loky import get_reusable_executor
+
+from feddag.parallel import as_finished
+
+
+def threads_for_jax():
+    return os.environ.get("PJRT_NPROC")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "jobs", "expected"),
+    [
+        pytest.param(None, 2, "1", id="several processes have one thread each"),
+        pytest.param("3", 2, "3", id="a choice of the user stands"),
+        pytest.param(None, 1, None, id="one alone has all"),
+    ],
+)
+def test_how_many_threads_jax_has(monkeypatch, chosen, jobs, expected):
+    monkeypatch.delenv("PJRT_NPROC", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("PJRT_NPROC", chosen)
+    get_reusable_executor().shutdown()  # its processes have the environment that they began with
+    found = list(as_finished((joblib.delayed(threads_for_jax)() for _ in range(3)), jobs))
+    assert found == [expected] * 3
+    assert threads_for_jax() == chosen
