@@ -9,7 +9,7 @@ demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 	$(BIN)/feddag demo
 
 test: $(INSTALLED)  ## all tests but the slow ones
-	$(BIN)/pytest -n auto --dist loadscope -m "not slow"
+	PJRT_NPROC=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-all: $(INSTALLED)  ## all tests
 	$(BIN)/pytest
