@@ -49,9 +49,12 @@ SANITY_IN = ("linear", "gp")
 
 
 def spread(values: Iterable[float | None]) -> str:
-    """Such as 1.4 ± 0.5 (5): mean, standard deviation, number of seeds."""
+    """Such as 1.4 ± 0.5 (5): mean, standard deviation unless there is one seed only, number of seeds."""
     known = [value for value in values if value is not None]
-    return f"{fmean(known):.1f} ± {pstdev(known):.1f} ({len(known)})" if known else ""
+    if not known:
+        return ""
+    deviation = f" ± {pstdev(known):.1f}" if len(known) > 1 else ""
+    return f"{fmean(known):.1f}{deviation} ({len(known)})"
 
 
 def best_published(setting: Simulated, regime: str, method: str = "") -> float | None:

@@ -1,4 +1,6 @@
 import os
+import time
+import warnings
 
 import joblib
 import pytest
@@ -27,3 +29,22 @@ def test_how_many_threads_jax_has(monkeypatch, chosen, jobs, expected):
     found = list(as_finished((joblib.delayed(threads_for_jax)() for _ in range(3)), jobs))
     assert found == [expected] * 3
     assert threads_for_jax() == chosen
+
+
+_grown = []
+
+
+def growing():
+    _grown.append(b"1" * 400_000_000)
+    time.sleep(1.5)  # loky looks once a second
+    return os.getpid()
+
+
+def test_a_process_that_has_grown_is_replaced_in_silence():
+    get_reusable_executor().shutdown()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = list(as_finished((joblib.delayed(growing)() for _ in range(6)), 2))
+    assert len(found) == 6
+    assert len(set(found)) > 2
+    assert not warned

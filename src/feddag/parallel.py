@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -28,7 +29,10 @@ def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
     if joblib.effective_n_jobs(jobs) > 1:  # pyright: ignore[reportArgumentType]
         calls = (joblib.delayed(_with_one_thread)(*call) for call in calls)
     try:
-        yield from _as_finished(calls, jobs)
+        with warnings.catch_warnings():
+            # loky replaces a process that has grown, between two calls, and loses nothing by it
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+            yield from _as_finished(calls, jobs)
     except Exception as error:
         # of loky, and of Dask, which need not be there
         if isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker":
