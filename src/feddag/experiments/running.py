@@ -120,6 +120,10 @@ def run(
     return outcome
 
 
+_LATEST = 5
+"""So many of the most similar cells tell how long one takes: older ones may be of another machine, or a busier one."""
+
+
 class Pace:
     """How long the cells to come will take, by the time of the most similar ones so far."""
 
@@ -151,7 +155,7 @@ class Pace:
     def _expected(self, key: str) -> float | None:
         for likeness in self._likenesses[key]:
             if self._seconds[likeness]:
-                return fmean(self._seconds[likeness])
+                return fmean(self._seconds[likeness][-_LATEST:])
         return None
 
 

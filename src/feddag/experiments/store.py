@@ -104,8 +104,8 @@ class Store:
             return {row[0] for row in connection.execute(query, (_json(setting.identity()),))}
 
     def paces(self) -> list[tuple[str, str, dict[str, Any], float]]:
-        """Method, regime and setting of every result, and how long its cell took."""
-        query = "SELECT method, regime, setting, started, finished, seconds FROM results"
+        """Method, regime and setting of every result, and how long its cell took, the latest last."""
+        query = "SELECT method, regime, setting, started, finished, seconds FROM results ORDER BY finished"
         with self._connected() as connection:
             return [(row[0], row[1], json.loads(row[2]), elapsed(*row[3:])) for row in connection.execute(query)]
 
