@@ -9,10 +9,6 @@ from joblib.externals.loky import get_reusable_executor
 from feddag.parallel import as_finished
 
 
-def threads_for_jax():
-    return os.environ.get("PJRT_NPROC")
-
-
 @pytest.mark.parametrize(
     ("chosen", "jobs", "expected"),
     [
@@ -26,21 +22,17 @@ def test_how_many_threads_jax_has(monkeypatch, chosen, jobs, expected):
     if chosen is not None:
         monkeypatch.setenv("PJRT_NPROC", chosen)
     get_reusable_executor().shutdown()  # its processes have the environment that they began with
-    found = list(as_finished((joblib.delayed(threads_for_jax)() for _ in range(3)), jobs))
+    found = list(as_finished((joblib.delayed(os.getenv)("PJRT_NPROC") for _ in range(3)), jobs))
     assert found == [expected] * 3
-    assert threads_for_jax() == chosen
-
-
-_grown = []
-
-
-def growing():
-    _grown.append(b"1" * 400_000_000)
-    time.sleep(1.5)  # loky looks once a second
-    return os.getpid()
+    assert os.getenv("PJRT_NPROC") == chosen
 
 
 def test_a_process_that_has_grown_is_replaced_in_silence():
+    def growing():
+        vars(time).setdefault("grown", []).append(b"1" * 400_000_000)  # where it outlives the call
+        time.sleep(1.5)  # loky looks once a second
+        return os.getpid()
+
     get_reusable_executor().shutdown()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
