@@ -137,6 +137,7 @@ VARIANTS: dict[str, Learner] = {
     "CAM, all neighbours, linear tests": CAMPruned(selected=False),
     "CAM, all neighbours, no tests": CAMPruned(selected=False, tests="none"),
     "GS-FedDAG": FedDAG(sharing="graph"),
+    "GS-FedDAG, rho_init = 1e-5": FedDAG(sharing="graph", rho_init=1e-5),
     "AS-FedDAG": FedDAG(sharing="all"),
     "linear AS-FedDAG": FedDAG(model="linear", sharing="all"),
     "linear AS-FedDAG, even steps": FedDAGWithEvenSteps(model="linear", sharing="all"),
