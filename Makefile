@@ -8,6 +8,7 @@ INSTALLED := .venv/.installed
 demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 	$(BIN)/feddag demo
 
+# processes side by side, each with one thread in JAX: see src/feddag/parallel.py
 test: $(INSTALLED)  ## all tests but the slow ones
 	PJRT_NPROC=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
