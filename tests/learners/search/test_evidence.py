@@ -82,6 +82,22 @@ def test_a_neighbourhood_holds_the_scores_of_all_families_one_parent_away(values
         assert found[other] == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_neighbourhood_of_many_near_copies_keeps_its_digits():
+    rng = np.random.default_rng(1)
+    nodes = 14
+    table = rng.standard_normal((ROWS, 1)) + 1e-3 * rng.standard_normal((ROWS, nodes))
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    features = Features(table).coarse(pairs=False)
+    features = features - features.mean(axis=0)
+    parents = np.arange(nodes) > 1
+    evidence = CoarseEvidence(features.T @ features, ROWS, None, nodes)
+    found = evidence.neighbourhoods(np.array([0]), parents[None])[0]
+    for other in range(nodes):
+        family = parents ^ ((np.arange(nodes) == other) & (other != 0))
+        expected = mean_evidence(written_out(table[:, 0], features[:, np.repeat(family, FUNCTIONS)]))
+        assert found[other] == pytest.approx(expected, abs=1e-9)
+
+
 @pytest.mark.parametrize("precision", [None, 3.0])
 @pytest.mark.parametrize("parents", [(0,), (0, 1), (0, 1, 2)])
 def test_joint_evidence_is_averaged_over_layers_and_ridges(values, parents, precision):

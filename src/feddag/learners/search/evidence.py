@@ -248,9 +248,10 @@ class _Regressions(NamedTuple):
     matrix as small as the number of functions that come or go with it.
     """
 
-    inverse: Float[np.ndarray, "ridge family column column"]
-    """A⁻¹."""
-    weights: Float[np.ndarray, "ridge family column"]
+    root: Float[np.ndarray, "ridge family column column"]
+    """R, where RᵀR = A⁻¹."""
+    explained: Float[np.ndarray, "ridge family column"]
+    """RΦᵀy, whose squares sum up to yᵀy − Q."""
     residual: Float[np.ndarray, "ridge family"]
     """Q."""
     volume: Float[np.ndarray, "ridge family"]
@@ -341,10 +342,12 @@ class CoarseEvidence:
         own = self._targets.products[columns, targets[:, None]]
         within = self._gram[columns[:, :, None], columns[:, None, :]]
         system = within + ridges[..., None, None] * np.eye(width)
-        inverse = np.linalg.inv(system)
-        weights = (inverse @ own[..., None])[..., 0]
-        residual = self._targets.totals[targets] - (own * weights).sum(axis=-1)
-        return _Regressions(inverse, weights, residual, np.linalg.slogdet(system)[1] - width * np.log(ridges))
+        factor = np.linalg.cholesky(system)
+        root = _inverted(factor)
+        explained = (root @ own[..., None])[..., 0]
+        residual = self._targets.totals[targets] - (explained**2).sum(axis=-1)
+        volume = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+        return _Regressions(root, explained, residual, volume - width * np.log(ridges))
 
     def _others(
         self, children: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
@@ -374,10 +377,11 @@ class CoarseEvidence:
         ridges = np.array(RIDGES)[:, None, None]
 
         bordered = np.zeros((border + 1, border + 1, len(RIDGES), count, further))
-        projected = (flat @ now.inverse).reshape(len(RIDGES), count, further, border, width)
-        bordered[:-1, :-1] = corners[:, :, None] - (projected @ across.swapaxes(2, 3)).transpose(3, 4, 0, 1, 2)
+        flat = flat @ now.root.swapaxes(-1, -2)
+        projected = flat.reshape(len(RIDGES), count, further, border, width)
+        bordered[:-1, :-1] = corners[:, :, None] - (projected @ projected.swapaxes(-1, -2)).transpose(3, 4, 0, 1, 2)
         bordered[np.arange(border), np.arange(border)] += ridges
-        bordered[-1, :-1] = to_child[:, None] - (flat @ now.weights[..., None]).reshape(
+        bordered[-1, :-1] = to_child[:, None] - (flat @ now.explained[..., None]).reshape(
             len(RIDGES), count, further, border
         ).transpose(3, 0, 1, 2)
         bordered[-1, -1] = now.residual[..., None]
@@ -391,8 +395,9 @@ class CoarseEvidence:
         leaving = self._positions_of_members(size)
         several = leaving.shape[1]
         taken = np.zeros((several + 1, several + 1, *now.residual.shape, size))
-        taken[:-1, :-1] = now.inverse[:, :, leaving[:, :, None], leaving[:, None, :]].transpose(3, 4, 0, 1, 2)
-        taken[-1, :-1] = now.weights[:, :, leaving].transpose(3, 0, 1, 2)
+        parts = np.ascontiguousarray(now.root.swapaxes(-1, -2)[:, :, leaving])
+        taken[:-1, :-1] = (parts @ parts.swapaxes(-1, -2)).transpose(3, 4, 0, 1, 2)
+        taken[-1, :-1] = (parts @ now.explained[:, :, None, :, None])[..., 0].transpose(3, 0, 1, 2)
         lost, shrinkage = _eliminate(taken)
         return now.residual[..., None] - lost, shrinkage + several * np.log(RIDGES)[:, None, None]
 
@@ -403,6 +408,22 @@ class CoarseEvidence:
         pairs = size * FUNCTIONS + np.arange(len(first) * self._per_pair).reshape(len(first), self._per_pair)
         of_pairs = [pairs[(first == member) | (second == member)].reshape(-1) for member in range(size)]
         return np.array([np.concatenate(both) for both in zip(singles, of_pairs, strict=True)], dtype=int)
+
+
+def _inverted(
+    factors: Float[np.ndarray, "*batch column column"],
+) -> Float[np.ndarray, "*batch column column"]:
+    """The inverses of lower triangular matrices, half by half: nearly all of it is products of matrices."""
+    width = factors.shape[-1]
+    if width <= FUNCTIONS:
+        return np.linalg.inv(factors)
+    half = width // 2
+    first, second = _inverted(factors[..., :half, :half]), _inverted(factors[..., half:, half:])
+    inverse = np.zeros(factors.shape)
+    inverse[..., :half, :half] = first
+    inverse[..., half:, :half] = -second @ factors[..., half:, :half] @ first
+    inverse[..., half:, half:] = second
+    return inverse
 
 
 def _eliminate(

@@ -131,7 +131,7 @@ class OrderSearch:
         """What it finds, once it knows all the neighbourhoods that it wants to know, and some that it may want next."""
 
         def ask(wanted: Wanted) -> None:
-            guesses = self._scores.guesses // len(wanted)
+            guesses = -(-self._scores.guesses // len(wanted))
             self._scores.ask_neighbourhoods(chain.from_iterable(each[: 1 + guesses] for each in wanted))
 
         return answered(asking, ask)

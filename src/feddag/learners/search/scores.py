@@ -76,7 +76,7 @@ class Scores(ABC):
     """
 
     guesses: ClassVar[int] = 0
-    """So many neighbourhoods in all, at most, are worth asking for because they may be wanted next."""
+    """So many neighbourhoods in all, or one for each question, are worth asking for because they may be wanted next."""
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
