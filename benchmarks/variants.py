@@ -10,7 +10,7 @@ the figures of a reason stands beside it in `src/feddag/experiments/reasons.toml
 from __future__ import annotations
 
 import argparse
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -20,11 +20,14 @@ import settings
 from feddag import FedDAG, compare
 from feddag.experiments.seeds import check_tuning, parsed
 from feddag.experiments.settings import Simulated
+from feddag.federation import Federation
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
 from feddag.learners.causal_learn import causal_learn
 from feddag.learners.ges import GES
+from feddag.learners.keeper import Watch
+from feddag.learners.local_solver import LocalSolver
 from feddag.learners.notears import NOTEARS
 from feddag.learners.pc import PC
 from feddag.learners.regimes import POOLED
@@ -110,6 +113,16 @@ class FedDAGWithEvenSteps(FedDAG):
         return EvenSteps()
 
 
+class FedDAGReadAsPublished(FedDAG):
+    """The graph is that of the first site before the last average, and cycles are not cut."""
+
+    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+        super()._learn(federation, columns, watch)
+        (first, *_) = cast(tuple[LocalSolver, ...], federation.local_sites)
+        scores = self._objective(columns).edge_scores(first.params)
+        self.graph_ = CausalGraph(scores > self._threshold(), columns, scores)
+
+
 PC_RULES = {
     "not stable": {"stable": False},
     "colliders overwritten": {"priority": 0},
@@ -138,7 +151,12 @@ VARIANTS: dict[str, Learner] = {
     "CAM, all neighbours, no tests": CAMPruned(selected=False, tests="none"),
     "GS-FedDAG": FedDAG(sharing="graph"),
     "GS-FedDAG, rho_init = 1e-5": FedDAG(sharing="graph", rho_init=1e-5),
+    "GS-FedDAG, it_fl = 100": FedDAG(sharing="graph", it_fl=100, it_max=20),
+    "GS-FedDAG, read as published": FedDAGReadAsPublished(sharing="graph"),
     "AS-FedDAG": FedDAG(sharing="all"),
+    **{f"AS-FedDAG, rho_init = {rho}": FedDAG(sharing="all", rho_init=float(rho)) for rho in ("1e-6", "1e-4")},
+    "AS-FedDAG, it_fl = 100": FedDAG(sharing="all", it_fl=100, it_max=20),
+    "AS-FedDAG, read as published": FedDAGReadAsPublished(sharing="all"),
     "linear AS-FedDAG": FedDAG(model="linear", sharing="all"),
     "linear AS-FedDAG, even steps": FedDAGWithEvenSteps(model="linear", sharing="all"),
 }

@@ -1,11 +1,14 @@
 import os
+import sys
 import time
+import types
 import warnings
 
 import joblib
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
+from feddag import FeddagError
 from feddag.parallel import as_finished
 
 
@@ -40,3 +43,11 @@ def test_a_process_that_has_grown_is_replaced_in_silence():
     assert len(found) == 6
     assert len(set(found)) > 2
     assert not warned
+
+
+def test_what_another_process_cannot_load_is_told(monkeypatch):
+    here_alone = types.ModuleType("here_alone")
+    exec("def answer():\n    return 42", vars(here_alone))
+    monkeypatch.setitem(sys.modules, "here_alone", here_alone)
+    with pytest.raises(FeddagError, match=r"could not load .*No module named 'here_alone'.* installed"):
+        list(as_finished((joblib.delayed(here_alone.answer)() for _ in range(2)), 2))

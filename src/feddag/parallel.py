@@ -34,6 +34,12 @@ def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
             yield from _as_finished(calls, jobs)
     except Exception as error:
+        if isinstance(error, BrokenProcessPool) and "un-serialize" in str(error):
+            *_, reason = str(error.__cause__).rstrip('\n"').splitlines()
+            raise FeddagError(
+                f"Another process could not load what it was to compute ({reason}). Put a method of your own into a "
+                "module that is installed, or compute in one process (--jobs 1)."
+            ) from None
         # of loky, and of Dask, which need not be there
         if isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker":
             raise FeddagError(
