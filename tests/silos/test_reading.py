@@ -137,7 +137,31 @@ class TestSeparatedFiles:
     def test_another_encoding(self, tmp_path):
         path = tmp_path / "n.csv"
         path.write_bytes("\n".join(["é,b,c", *BODY]).encode("latin-1"))
-        assert "could not be read ('utf-8' codec" in refusal(path)
+        assert refusal(path).startswith(f"Site 'n': {path} is not in UTF-8 (")
+
+    @pytest.mark.parametrize("extension", ["csv", "tsv"])
+    @pytest.mark.parametrize("separator", [";", "\t"])
+    @pytest.mark.parametrize("decimal", [".", ","])
+    def test_as_spreadsheets_write_it_where_the_comma_is_the_decimal_sign(
+        self, tmp_path, extension, separator, decimal
+    ):
+        path = tmp_path / f"n.{extension}"
+        frame.assign(mild=["no", "yes, a bit"] * (ROWS // 2)).to_csv(path, index=False, sep=separator, decimal=decimal)
+        (silo,) = read_silos(path)
+        assert silo.columns == ("a", "b", "c", "mild")
+        np.testing.assert_array_equal(silo.values[:, :3], values)
+
+    def test_two_decimal_signs(self, tmp_path):
+        body = [line.replace(",", ";").replace(".", ",") for line in BODY]
+        path = written(tmp_path / "n.csv", "a;b;c", *body, "1.234;1;1")
+        number = body[0].partition(";")[0]
+        reason = f"{number} has a decimal comma, and 1.234 a point"
+        assert refusal(path) == f"Site 'n': {path} could not be read ({reason}). Check the file."
+
+    def test_one_column(self, tmp_path):
+        assert refusal(written(tmp_path / "n.csv", "a", *"123456789012")).startswith(
+            "Site 'n': a graph needs at least 2"
+        )
 
 
 class TestPaths:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from feddag.errors import FeddagError
 from feddag.silos.databases import DATABASE_FILES
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_OTHER_SEPARATORS = (";", "\t", ",")
+_DECIMALS = {sign: re.compile(rf"[+-]?\d*\{sign}\d+([eE][+-]?\d+)?") for sign in ",."}
+"""Numbers with a decimal comma, or point."""
 TABLE_FILES = (*_SEPARATORS, ".parquet", ".feather")
 
 
@@ -30,9 +35,8 @@ class TableFile:
 
     def header(self) -> list[str]:
         self._check()
-        separator = _SEPARATORS.get(self._extension)
-        if separator is not None:
-            return _header(self.path, separator)
+        if self._extension in _SEPARATORS:
+            return _header(self.path, self._separator())
         from pyarrow import ipc, parquet  # noqa: PLC0415 - feddag[parquet]
 
         if self._extension == ".parquet":
@@ -42,15 +46,22 @@ class TableFile:
 
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
         self._check()
-        separator = _SEPARATORS.get(self._extension)
-        if separator is not None:
-            return _read_separated(self.path, separator, columns)
+        if self._extension in _SEPARATORS:
+            return _read_separated(self.path, self._separator(), columns)
         read: Any = pd.read_parquet if self._extension == ".parquet" else pd.read_feather
         return read(self.path, columns=None if columns is None else list(columns))
 
     @property
     def _extension(self) -> str:
         return self.path.suffix.lower()
+
+    def _separator(self) -> str:
+        """That of the extension, unless it leaves a single column and another does not.
+
+        Spreadsheets write semicolons where the comma is the decimal sign.
+        """
+        usual = _SEPARATORS[self._extension]
+        return next((each for each in (usual, *_OTHER_SEPARATORS) if len(_header(self.path, each)) > 1), usual)
 
     def _check(self) -> None:
         if self.path.is_dir():
@@ -75,11 +86,26 @@ def _read_separated(path: Path, separator: str, columns: Sequence[str] | None) -
     wanted = None if columns is None else [header.index(name) for name in columns]
     if wanted is not None:
         _check_width(path, separator, len(header))
-    frame = pd.read_csv(path, sep=separator, header=0, names=range(len(header)), usecols=wanted)
+    decimal = "." if separator == "," else _decimal(path, separator, wanted or range(len(header)))
+    frame = pd.read_csv(path, sep=separator, decimal=decimal, header=0, names=range(len(header)), usecols=wanted)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError(_too_wide(len(header)))
     named = frame.set_axis([header[int(position)] for position in frame.columns], axis=1)
     return named if columns is None else named[list(columns)]
+
+
+def _decimal(path: Path, separator: str, columns: Sequence[int]) -> str:
+    """The comma, if any number of these columns has one; then none may have a point, which may stand for thousands."""
+    found: dict[str, str] = {}
+    with open(path, encoding="utf-8-sig", newline="") as lines:
+        for fields in islice(csv.reader(lines, delimiter=separator), 1, None):
+            for sign in _DECIMALS.keys() - found:
+                numbers = (fields[k] for k in columns if k < len(fields) and sign in fields[k])
+                if number := next((each for each in numbers if _DECIMALS[sign].fullmatch(each.strip())), None):
+                    found[sign] = number
+    if len(found) > 1:
+        raise ValueError(f"{found[',']} has a decimal comma, and {found['.']} a point")
+    return next(iter(found), ".")
 
 
 def _check_width(path: Path, separator: str, width: int) -> None:

@@ -109,6 +109,8 @@ def read_table(site: str, source: Source, columns: Sequence[str] | None = None) 
         package = (error.name or str(error)).partition(".")[0]
         extra = f" with: {install_command(_EXTRAS[package])}" if package in _EXTRAS else "."
         raise FeddagError(f"{where} needs {package} to be read. Install it{extra}") from None
+    except UnicodeDecodeError as error:
+        raise FeddagError(f"{where} is not in UTF-8 ({error.reason} at byte {error.start}). Convert it.") from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise FeddagError(f"{where} could not be read ({reason}). {source.remedy}") from None
