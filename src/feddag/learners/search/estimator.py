@@ -66,8 +66,7 @@ class EvidenceSearch(FederatedLearner):
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
             which edges are surely there.
         seed: Of the restarts.
-        workers: Threads that the work is spread over. Where it is None, the machine's cores with `sharing="all"`, and
-            one otherwise.
+        workers: Threads that the work is spread over; the machine's cores where it is None.
 
     Attributes:
         graph_: The learned `CausalGraph`; directions that the data cannot tell are left open (a PDAG).
@@ -187,10 +186,6 @@ class EvidenceSearch(FederatedLearner):
     def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
         del sites
         return search_forms(len(columns), common_mechanisms=self.sharing == "all")
-
-    def _site_workers(self) -> int:
-        # sites that score by themselves do so on matrices too small to gain from a second thread
-        return self._workers() if self.sharing == "all" else self.workers or 1
 
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         with threadpool_limits(1):
