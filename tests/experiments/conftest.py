@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,17 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def made() -> Callable[..., Result]:
     """A result as if the cell had been computed."""
-    unknown = ("true_edges", "peak_memory", "bytes_sent", "bytes_received", "graph", "history", "data_digest")
-    nowhere = ("python", "machine", "started", "finished")
+    unknown = dict.fromkeys((*METRICS, "true_edges", "peak_memory", "history"))
+    known = {
+        "bytes_sent": 0,
+        "bytes_received": 0,
+        "graph": {"names": [], "edges": [], "undirected": [], "guessed": []},
+        "data_digest": "0",
+        **dict.fromkeys(("feddag", "python", "machine"), "0"),
+        **dict.fromkeys(("started", "finished"), "2026-01-01T00:00:00+00:00"),
+    }
 
-    def make(cell: Cell, chosen: str = "declared", **metrics: float) -> Result:
-        figures = {**dict.fromkeys((*METRICS, *unknown, *nowhere)), **metrics}
-        return Result(**identified(cell), **figures, seconds=1.0, feddag="0", chosen=chosen)
+    def make(cell: Cell, chosen: str = "declared", **figures: Any) -> Result:
+        return Result(**identified(cell), **{**unknown, **known, "seconds": 1.0, **figures}, chosen=chosen)
 
     return make

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,16 @@ def kept(tmp_path) -> Store:
 def test_a_page_shows_what_the_store_holds(pages, kept, name):
     page = ROOT / "docs" / name
     assert pages.written(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
+
+
+PROVENANCE = ("graph", "data_digest", "peak_memory", "bytes_sent", "feddag", "python", "machine", "started", "finished")
+
+
+@pytest.mark.parametrize("column", PROVENANCE)
+def test_every_result_tells_what_was_found_and_where_it_comes_from(kept, column):
+    with closing(sqlite3.connect(kept.path)) as connection:
+        (lacking,) = connection.execute(f"SELECT count(*) FROM results WHERE {column} IS NULL").fetchone()
+    assert lacking == 0
 
 
 def test_a_table_is_measured_by_the_command_above_it(pages, monkeypatch, tmp_path):

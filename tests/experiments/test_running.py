@@ -37,7 +37,8 @@ def test_the_time_left_is_told_by_the_latest_cells(store, made, tmp_path, counti
     *before, to_come = cells(tmp_path / "fits", 0.0, range(1, 12))
     for hour, cell in enumerate(reversed(before), start=10):  # so that keys and times are in no common order
         seconds = 100.0 if hour < 15 else 2.0
-        store.keep(replace(made(cell, shd=0.0), seconds=seconds, finished=f"2026-01-01T{hour}:00:00+00:00"))
+        then = f"2026-01-01T{hour}:00:00+00:00"
+        store.keep(made(cell, shd=0.0, seconds=seconds, started=then, finished=then))
     standings = []
     run([to_come], store, progress=standings.append)
     assert standings[0].seconds_left == 2.0

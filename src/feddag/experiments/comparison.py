@@ -188,7 +188,6 @@ def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[
         return Line(row, entries)
     first = experiment.metrics[0]
     memory = [each.peak_memory for each in results if each.peak_memory is not None]
-    sent = [each.bytes_sent for each in results if each.bytes_sent is not None]
     return Line(
         row,
         entries,
@@ -196,7 +195,7 @@ def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[
         len(results),
         min(each.seconds for each in results),
         fmean(memory) if memory else None,
-        fmean(sent) if sent else None,
+        fmean(each.bytes_sent for each in results),
     )
 
 

@@ -33,7 +33,7 @@ METRICS = ("shd", "tpr", "fdr", "nnz", "missing", "extra", "reversed", "impossib
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the store. What an older benchmark did not keep is None."""
+    """A row of the store."""
 
     key: str
     setting: dict[str, Any]
@@ -48,7 +48,7 @@ class Result:
     shd: float | None
     tpr: float | None
     fdr: float | None
-    nnz: float | None
+    nnz: float
     missing: float | None
     extra: float | None
     reversed: float | None
@@ -56,19 +56,19 @@ class Result:
     true_edges: int | None
     seconds: float
     peak_memory: int | None
-    """Of the process, in bytes, while it learned."""
-    bytes_sent: int | None
-    bytes_received: int | None
-    graph: dict[str, Any] | None
+    """Of the process, in bytes, while it learned; None where the system does not tell."""
+    bytes_sent: int
+    bytes_received: int
+    graph: dict[str, Any]
     """Names, directed and undirected edges; where sites learned alone, those of each. Of the directed ones also those
     whose direction the learner left open, so that it is a guess; older results do not tell."""
     history: bytes | None
-    data_digest: str | None
+    data_digest: str
     feddag: str
-    python: str | None
-    machine: str | None
-    started: str | None
-    finished: str | None
+    python: str
+    machine: str
+    started: str
+    finished: str
     chosen: str = "declared"
     """How its parameters came about: "declared" by an experiment, of a "grid" to choose from, "tuned" on other seeds,
     or "by hand"."""
@@ -92,10 +92,8 @@ class Failure:
     """Where in the code it was raised, unless feddag refused something."""
 
 
-def elapsed(started: str | None, finished: str | None, seconds: float) -> float:
-    """By the clock, which counts whole seconds, unless the fit alone took longer; older results have that only."""
-    if started is None or finished is None:
-        return seconds
+def elapsed(started: str, finished: str, seconds: float) -> float:
+    """By the clock, which counts whole seconds, unless the fit alone took longer."""
     return max(seconds, (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds())
 
 
@@ -218,7 +216,7 @@ def reported_graphs(result: Result) -> list[CausalGraph] | None:
 
     from feddag.graphs import CausalGraph  # noqa: PLC0415
 
-    if result.graph is None or "guessed" not in result.graph:
+    if "guessed" not in result.graph:
         return None
     names = result.graph["names"]
     graphs = []
@@ -278,5 +276,5 @@ def plain(row: Mapping[str, Any]) -> Result:
     """A row of the store as a result."""
     read = dict(row)
     for name in ("setting", "parameters", "graph"):
-        read[name] = json.loads(read[name]) if read[name] else None
+        read[name] = json.loads(read[name])
     return Result(**read)

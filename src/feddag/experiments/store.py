@@ -98,8 +98,8 @@ class Store:
             return [plain(row) for row in connection.execute(query)]
 
     def digests(self, setting: Setting) -> set[str]:
-        """Of the data that results of the setting were found on, as far as that was kept."""
-        query = "SELECT DISTINCT data_digest FROM results WHERE setting = ? AND data_digest IS NOT NULL"
+        """Of the data that results of the setting were found on."""
+        query = "SELECT DISTINCT data_digest FROM results WHERE setting = ?"
         with self._connected() as connection:
             return {row[0] for row in connection.execute(query, (_json(setting.identity()),))}
 
