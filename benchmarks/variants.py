@@ -151,12 +151,8 @@ VARIANTS: dict[str, Learner] = {
     "CAM, all neighbours, no tests": CAMPruned(selected=False, tests="none"),
     "GS-FedDAG": FedDAG(sharing="graph"),
     "GS-FedDAG, rho_init = 1e-5": FedDAG(sharing="graph", rho_init=1e-5),
-    "GS-FedDAG, it_fl = 100": FedDAG(sharing="graph", it_fl=100, it_max=20),
     "GS-FedDAG, read as published": FedDAGReadAsPublished(sharing="graph"),
     "AS-FedDAG": FedDAG(sharing="all"),
-    **{f"AS-FedDAG, rho_init = {rho}": FedDAG(sharing="all", rho_init=float(rho)) for rho in ("1e-6", "1e-4")},
-    "AS-FedDAG, it_fl = 100": FedDAG(sharing="all", it_fl=100, it_max=20),
-    "AS-FedDAG, read as published": FedDAGReadAsPublished(sharing="all"),
     "linear AS-FedDAG": FedDAG(model="linear", sharing="all"),
     "linear AS-FedDAG, even steps": FedDAGWithEvenSteps(model="linear", sharing="all"),
 }
