@@ -75,7 +75,7 @@ def test_a_table_that_cannot_be_used_is_refused_by_site_and_column(refused, case
     [
         ("bad.csv", b"", "bad.csv is empty. Give a header and rows."),
         ("bad.csv", b"a,b,c\n1,2,3,4\n", "could not be read"),
-        ("bad.csv", b"\xff\xfe\x00a,b,c\n", "could not be read"),
+        ("bad.csv", b"\xff\xfe\x00a,b,c\n", "is not in UTF-8"),
         ("bad.xlsx", b"", "has the extension '.xlsx', which feddag does not read. Use one of .csv"),
         ("bad.parquet", b"no parquet", "bad.parquet"),
     ],
