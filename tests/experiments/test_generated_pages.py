@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_the_bound_is_by_the_best_published_figures(pages):
     assert pages.best_published(mixed, "federated", "FedDAG") == 1.9
     assert pages.best_published(gp, "federated", "FedDAG") == 1.8
     assert pages.best_published(gp, "all") == 1.9
+
+
+def test_raw_and_standardised_data_are_compared_on_the_seeds_that_both_have(pages, kept):
+    some = kept.results()[0]
+    raw, standardised = (
+        [replace(some, seed=seed, shd=shd) for seed, shd in by_seed.items()]
+        for by_seed in ({2021: 1.0, 2022: 3.0, 2023: 50.0}, {2021: 2.0, 2022: 6.0})
+    )
+    assert pages.rise(raw, standardised) == [2.0]
+    assert pages.rise(raw, []) == []
 
 
 def test_the_search_and_feddag_are_those_of_the_experiments(pages):
