@@ -119,11 +119,13 @@ def rise(raw: list[Result], standardised: list[Result]) -> list[float]:
 
 
 def _told_rises(rises: dict[str, list[float]]) -> str:
-    told = (
+    told = [
         f"of {name} in {sum(each > 0 for each in its)} of {len(its)} settings (median change {median(its):+.1f})"
         for name, its in rises.items()
-    )
-    return f"Standardised columns raise the mean SHD, over the seeds that both have, {', and '.join(told)}."
+        if its
+    ]
+    sentence = f"Standardised columns raise the mean SHD, over the seeds that both have, {', and '.join(told)}."
+    return sentence if told else ""
 
 
 def _within(results: list[Result], bound: float) -> str:
