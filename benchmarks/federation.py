@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import feddag
-from feddag.federation.flare.analyst import analyst
-from feddag.federation.flare.demo import free_port, running
-from feddag.federation.flare.kits import ANALYST, SERVER, Kit, provision
+from feddag.deployment.flare.analyst import analyst
+from feddag.deployment.flare.demo import free_port, running
+from feddag.deployment.flare.kits import ANALYST, SERVER, Kit, provision
 from feddag.study import Study
 
 _STUDY = """\

@@ -23,7 +23,7 @@ import numpy as np
 
 from feddag import FedDAG, Silo
 from feddag.federation import InProcess, Task
-from feddag.learners.local_solver import SOLVE, LocalSolver
+from feddag.learners.feddag.local_solver import SOLVE, LocalSolver
 from feddag.models.compilation import keep_compiled_programs
 
 ROWS = 600

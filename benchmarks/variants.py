@@ -25,9 +25,9 @@ from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
 from feddag.learners.causal_learn import causal_learn
+from feddag.learners.checkpointing import Watch
+from feddag.learners.feddag.local_solver import LocalSolver
 from feddag.learners.ges import GES
-from feddag.learners.keeper import Watch
-from feddag.learners.local_solver import LocalSolver
 from feddag.learners.notears import NOTEARS
 from feddag.learners.pc import PC
 from feddag.learners.regimes import POOLED
@@ -68,7 +68,7 @@ class GESPenalised(GES):
 class CAMPruned(CAM):
     """CAM whose last step tests linear terms, or is left out; its first step may be left out, too."""
 
-    constraints: ClassVar = {}
+    parameter_constraints: ClassVar = {}
 
     def __init__(self, *, selected: bool = True, tests: str = "linear") -> None:
         super().__init__()

@@ -15,7 +15,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # Before any of these is imported, which is why it stands here. Only where arrays cross a module: elsewhere beartype
 # would refuse a user's mistake before feddag can, and a whole number where a float is meant.
-install_import_hook(("feddag.models", "feddag.learners.history", "feddag.silos.silo"), "beartype.beartype")
+install_import_hook(("feddag.models", "feddag.learners.feddag.history", "feddag.silos.silo"), "beartype.beartype")
 
 sys.path.append(str(Path(__file__).parent))  # where toy_learner is
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from feddag import FedDAG, FeddagError, load, make_learner, read_graph, simulate
-from feddag.federation.arrays import flatten
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.models.pytrees import flatten
 from feddag.runs import Run, check_that_folder_is_free
 
 QUICK = {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2}

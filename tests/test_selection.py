@@ -8,7 +8,7 @@ from feddag.federation import InProcess
 from feddag.graphs import CausalGraph, compare
 from feddag.selection import Validation, mean_score, select
 from feddag.silos import Silo, simulate
-from feddag.silos.kinds import CONTINUOUS, Kind
+from feddag.silos.variable_types import CONTINUOUS, Kind
 
 LINEAR = simulate(5, mechanism="linear", sites=3, rows=150, seed=1)
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from feddag.errors import FeddagError
-from feddag.silos.kinds import CONTINUOUS, Kind, Variable
+from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
 from feddag.study import DifferentialPrivacy, Study, read_knowledge
 
 KEY = "0123456789abcdef" * 4

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.federation import Answer, Federation, Task
 from feddag.graphs import CausalGraph
 from feddag.learners.base import SEED
@@ -59,10 +59,10 @@ class Server:
 
 
 class Toy(FederatedLearner):
-    constraints: ClassVar = {
-        "it_max": must_be.whole(1),
-        "threshold": must_be.positive,
-        "weighting": must_be.one_of(("equal",)),
+    parameter_constraints: ClassVar = {
+        "it_max": constraints.whole(1),
+        "threshold": constraints.positive,
+        "weighting": constraints.one_of(("equal",)),
         "seed": SEED,
     }
 

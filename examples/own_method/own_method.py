@@ -6,11 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from feddag import CausalGraph
-from feddag import parameters as must_be
+from feddag import CausalGraph, constraints
 from feddag.learners.moments import FromMoments, Moments
-from feddag.learners.one_step import Note
 from feddag.learners.registry import Method
+from feddag.learners.single_pass import Note
 
 
 class PartialCorrelations(FromMoments):
@@ -20,7 +19,7 @@ class PartialCorrelations(FromMoments):
         least: The partial correlation from which on two variables are joined.
     """
 
-    constraints: ClassVar = {"least": must_be.at_least_zero}
+    parameter_constraints: ClassVar = {"least": constraints.at_least_zero}
 
     def __init__(self, least: float = 0.2) -> None:
         self.least = least

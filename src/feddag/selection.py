@@ -23,14 +23,14 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from feddag import parameters as must_be
+from feddag import constraints
+from feddag.constraints import Grid
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.registry import Regime, find_method, make_learner
 from feddag.learners.status import Status
-from feddag.parameters import Grid
 from feddag.silos import Silo, read_silos
 from feddag.silos.checks import MINIMUM_ROWS
 from feddag.trust.own_regressions import OwnRegressions
@@ -100,13 +100,15 @@ def select(
         progress: Called after every round of every fit. What it raises ends the selection.
         fixed: Further parameters of the method, the same for all combinations.
     """
-    must_be.check({"validation_share": validation_share, "seed": seed}, {"validation_share": PROPORTION, "seed": SEED})
+    constraints.check(
+        {"validation_share": validation_share, "seed": seed}, {"validation_share": PROPORTION, "seed": SEED}
+    )
     if grid is None and method != "feddag":
         raise FeddagError(
             f"There is no published grid for {method!r}. Say what to try, such as grid={{'l1': [0.01, 0.1]}}, or "
             "--grid l1=0.01,0.1."
         )
-    combinations = must_be.combinations(PUBLISHED_GRID if grid is None else grid)
+    combinations = constraints.combinations(PUBLISHED_GRID if grid is None else grid)
     if "seed" in find_method(method).parameters():
         fixed = {"seed": seed, **fixed}
     learners = [make_learner(method, regime, **{**fixed, **each}) for each in combinations]

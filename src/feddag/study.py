@@ -29,16 +29,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.registry import METHODS, REGIMES, Regime, find_method, make_learner
 from feddag.silos.coding import canonical
-from feddag.silos.kinds import KINDS, Kind, Variable
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
+from feddag.silos.variable_types import KINDS, Kind, Variable
 
 if TYPE_CHECKING:
     from feddag.learners import Learner
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 LEAST_QUORUM = 3
 """Of fewer answers, a site that takes its own from the sum is left with one other's."""
 
-_NAME = must_be.Constraint(
+_NAME = constraints.Constraint(
     "a name of lower-case letters, digits and hyphens",
     lambda value: isinstance(value, str) and re.fullmatch(r"[a-z0-9-]+", value) is not None,
 )
-_TEXT = must_be.Constraint("a text", lambda value: isinstance(value, str) and value != "")
-_TABLE = must_be.Constraint("a table", lambda value: isinstance(value, dict))
-_IDENTITY = must_be.Constraint(
+_TEXT = constraints.Constraint("a text", lambda value: isinstance(value, str) and value != "")
+_TABLE = constraints.Constraint("a table", lambda value: isinstance(value, dict))
+_IDENTITY = constraints.Constraint(
     "an Ed25519 public key of 64 hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
 )
@@ -62,12 +62,12 @@ _IDENTITY = must_be.Constraint(
 def _are_levels(value: Any) -> bool:
     return (
         isinstance(value, list)
-        and all(isinstance(level, str) or must_be.is_number(level) for level in value)
+        and all(isinstance(level, str) or constraints.is_number(level) for level in value)
         and len(set(map(canonical, value))) == len(value)
     )
 
 
-_LEVELS = must_be.Constraint("a list of different texts or numbers", _are_levels)
+_LEVELS = constraints.Constraint("a list of different texts or numbers", _are_levels)
 
 
 @dataclass(frozen=True)
@@ -303,14 +303,14 @@ class _Table:
     def where(self, key: str) -> str:
         return f"{self.source}: {self.path}{key}"
 
-    def take(self, key: str, constraint: must_be.Constraint, default: Any = _REQUIRED) -> Any:
+    def take(self, key: str, constraint: constraints.Constraint, default: Any = _REQUIRED) -> Any:
         if key not in self._content:
             if default is _REQUIRED:
                 raise FeddagError(f"{self.where(key)} is missing. Give {constraint.wording}.")
             return default
         value = self._content[key]
         if not constraint.accepts(value):
-            raise must_be.refusal(self.where(key), constraint.wording, value)
+            raise constraints.refusal(self.where(key), constraint.wording, value)
         return value
 
     def table(self, key: str, known: str | None = None, *, required: bool = False) -> _Table:
@@ -318,7 +318,7 @@ class _Table:
         content = self.take(key, _TABLE, _REQUIRED if required else {})
         return _Table(self.source, f"{self.path}{key}.", content, _TABLES.get(known or key))
 
-    def all(self, constraints: Mapping[str, must_be.Constraint]) -> dict[str, Any]:
+    def all(self, constraints: Mapping[str, constraints.Constraint]) -> dict[str, Any]:
         """Those of the keys that are there."""
         values = {key: self.take(key, constraint, None) for key, constraint in constraints.items()}
         return {key: value for key, value in values.items() if value is not None}
@@ -344,8 +344,8 @@ def _variables(table: _Table) -> tuple[Variable, ...]:
     names = table.names()
     if len(names) < 2:
         raise FeddagError(f"{table.source}: variables must be at least 2. Got {len(names)} instead.")
-    kinds = must_be.one_of(KINDS)
-    either = must_be.Constraint(
+    kinds = constraints.one_of(KINDS)
+    either = constraints.Constraint(
         f"{kinds.wording}, or a table with a type", lambda value: kinds.accepts(value) or isinstance(value, dict)
     )
     found = []
@@ -357,14 +357,14 @@ def _variables(table: _Table) -> tuple[Variable, ...]:
 
 
 def _variable(name: str, table: _Table) -> Variable:
-    kind = table.take("type", must_be.one_of(KINDS))
+    kind = table.take("type", constraints.one_of(KINDS))
     levels = table.take("levels", _LEVELS, [0, 1] if kind == "binary" else [])
     fitting = {
-        "continuous": must_be.Constraint("left out: a continuous variable has none", lambda value: not value),
-        "binary": must_be.Constraint("two", lambda value: len(value) == 2),
-    }.get(kind, must_be.Constraint("at least two: all sites code them alike", lambda value: len(value) >= 2))
+        "continuous": constraints.Constraint("left out: a continuous variable has none", lambda value: not value),
+        "binary": constraints.Constraint("two", lambda value: len(value) == 2),
+    }.get(kind, constraints.Constraint("at least two: all sites code them alike", lambda value: len(value) >= 2))
     if not fitting.accepts(levels):
-        raise must_be.refusal(table.where("levels"), fitting.wording, levels)
+        raise constraints.refusal(table.where("levels"), fitting.wording, levels)
     unit = table.take("unit", _TEXT, None)
     missing = table.take("missing", _LEVELS, [])
     return Variable(name, Kind(kind, tuple(levels)), unit, tuple(missing))
@@ -379,7 +379,7 @@ def _described(variable: Variable) -> dict[str, Any]:
 def _method(table: _Table) -> MethodChoice:
     choice = MethodChoice(
         table.take("name", _TEXT),
-        table.take("regime", must_be.one_of(REGIMES), None),
+        table.take("regime", constraints.one_of(REGIMES), None),
         table.take("parameters", _TABLE, {}),
     )
     try:
@@ -429,20 +429,20 @@ def _sites(table: _Table, variables: list[str]) -> tuple[SiteTerms, ...]:
 def _federation(table: _Table, sites: int) -> FederationTerms:
     default = min(sites or LEAST_QUORUM, max(LEAST_QUORUM, sites // 2 + 1))
     least = min(2, sites or 2)
-    fitting = must_be.Constraint(
+    fitting = constraints.Constraint(
         f"a whole number from {least} to the number of sites, {sites}"
         if sites
         else f"a whole number of at least {least}",
-        lambda value: must_be.is_whole(value, least) and (not sites or value <= sites),
+        lambda value: constraints.is_whole(value, least) and (not sites or value <= sites),
     )
     quorum = table.take("quorum", fitting, default)
-    timeout = table.take("timeout", must_be.positive, 600.0)
+    timeout = table.take("timeout", constraints.positive, 600.0)
     return FederationTerms(quorum, float(timeout))
 
 
 def _privacy(table: _Table, sites: int) -> PrivacyTerms:
     too_few = 0 < sites < LEAST_QUORUM
-    secure_sum = table.take("secure_sum", must_be.boolean, not too_few)
+    secure_sum = table.take("secure_sum", constraints.boolean, not too_few)
     if secure_sum and too_few:
         raise FeddagError(
             f"{table.where('secure_sum')} needs at least {LEAST_QUORUM} sites, and the study names {sites}. "
@@ -454,7 +454,7 @@ def _privacy(table: _Table, sites: int) -> PrivacyTerms:
 
 
 def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
-    assess = table.take("assess", must_be.boolean, False)
+    assess = table.take("assess", constraints.boolean, False)
     if assess and privacy.differential is not None:
         raise FeddagError(
             f"{table.where('assess')} cannot be true beside privacy.differential: its sums have no noise, and no "
@@ -464,10 +464,10 @@ def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
 
 
 def _differential(table: _Table) -> DifferentialPrivacy:
-    share = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
+    share = constraints.number("a number in (0, 1)", lambda value: 0 < value < 1)
     return DifferentialPrivacy(
-        epsilon=float(table.take("epsilon", must_be.positive)),
-        rounds=table.take("rounds", must_be.whole(1)),
+        epsilon=float(table.take("epsilon", constraints.positive)),
+        rounds=table.take("rounds", constraints.whole(1)),
         delta=float(table.take("delta", share, DifferentialPrivacy.delta)),
-        clip=float(table.take("clip", must_be.positive, DifferentialPrivacy.clip)),
+        clip=float(table.take("clip", constraints.positive, DifferentialPrivacy.clip)),
     )

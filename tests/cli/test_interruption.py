@@ -18,10 +18,10 @@ from feddag.federation.checkpoint import load_checkpoint
 # of a name would appear.
 WRAPPER = """
 import os, signal, sys
-import feddag.learners.keeper
+import feddag.learners.checkpointing
 from feddag.cli import main
 
-feddag.learners.keeper.CHECKPOINT_INTERVAL = 0.0
+feddag.learners.checkpointing.CHECKPOINT_INTERVAL = 0.0
 name, count, signal_name, *arguments = sys.argv[1:]
 remaining, replace = int(count), os.replace
 

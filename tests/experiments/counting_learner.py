@@ -10,22 +10,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.experiments import Cell, Store, run
 from feddag.experiments.settings import Simulated
 from feddag.learners import registry
 from feddag.learners.base import SEED
-from feddag.learners.data_free import DataFree
+from feddag.learners.baselines import DataFree
 
 METHOD = registry.Method("counting", "counting_learner:Counting", "Counts.", "None.", "Nothing.", "None.")
 SETTING = Simulated("linear", "ER2", nodes=4, rows=20, sites=2)
 
 
 class Counting(DataFree):
-    constraints: ClassVar = {
-        "log": must_be.Constraint("a path", lambda value: isinstance(value, str)),
-        "pause": must_be.at_least_zero,
+    parameter_constraints: ClassVar = {
+        "log": constraints.Constraint("a path", lambda value: isinstance(value, str)),
+        "pause": constraints.at_least_zero,
         "seed": SEED,
     }
 

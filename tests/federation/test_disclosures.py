@@ -12,7 +12,7 @@ import pytest
 import feddag
 from feddag.federation import InProcess
 from feddag.federation.disclosures import DISCLOSURES, PLAIN, SECURE_SUM, protection_words
-from feddag.learners.local_solver import SOLVE, shared_part
+from feddag.learners.feddag.local_solver import SOLVE, shared_part
 from feddag.learners.registry import make_learner
 from feddag.models import DAGGNN, NOTEARSMLP, Linear, MaskedMLP
 from feddag.silos import simulate

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from feddag import FeddagError, simulate
+from feddag.deployment.endpoints import StudyTable, learn, study_forms
 from feddag.federation import InProcess, Task
 from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.forms import check
-from feddag.federation.participation import StudyTable, learn, study_forms
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.registry import METHODS, make_learner
 from feddag.study import Study

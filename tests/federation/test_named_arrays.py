@@ -8,7 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from feddag.federation.arrays import flatten, prefixed, under, unflatten
+from feddag.federation.arrays import prefixed, under
+from feddag.models.pytrees import flatten, unflatten
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def test_the_example_is_the_default_and_names_every_rule(written):
     loaded = Policy.load(written(EXAMPLE))
     assert vars(loaded) | {"source": ""} == vars(Policy()) | {"source": ""}
     spelled_out = EXAMPLE.replace("# maximum", "maximum")
-    assert tomllib.loads(spelled_out).keys() == Policy.constraints.keys() == vars(Policy()).keys() - {"source"}
+    assert tomllib.loads(spelled_out).keys() == Policy.rules.keys() == vars(Policy()).keys() - {"source"}
     Policy.load(written(spelled_out))
 
 

@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as npst
 
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Task
-from feddag.federation.arrays import flatten
 from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.wire import decode_answer, decode_task, encode_answer, encode_task
 from feddag.models import DAGGNN, NOTEARSMLP, Linear, MaskedMLP
+from feddag.models.pytrees import flatten
 
 DTYPES = ["float64", "float32", "int64", "int8", "uint8", "bool"]
 TASK = Task("feddag.solve", 3, {"steps": 200, "rho": 1e-3}, {"graph": np.eye(3, dtype=np.float32)}, (0, 2))

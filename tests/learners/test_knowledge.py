@@ -11,8 +11,8 @@ from feddag import FeddagError, make_learner, simulate
 from feddag.federation import Task
 from feddag.graphs import is_dag, threshold_to_dag
 from feddag.learners.feddag import FedDAG
+from feddag.learners.feddag.local_solver import SOLVE, Objective
 from feddag.learners.knowledge import CONSTRAINTS, Knowledge
-from feddag.learners.local_solver import SOLVE, Objective
 from feddag.learners.registry import METHODS
 from feddag.models import DAGGNN, NOTEARSMLP, Linear, MaskedMLP
 

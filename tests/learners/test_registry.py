@@ -35,7 +35,7 @@ class TestEveryMethod:
 
     def test_has_a_constraint_for_every_parameter(self, name):
         parameters = regime_of(make_learner(name))[0].get_params()
-        constraints = METHODS[name].learner().constraints
+        constraints = METHODS[name].learner().parameter_constraints
         assert constraints.keys() == parameters.keys()
         assert all(constraints[each].accepts(value) for each, value in parameters.items())
 

@@ -10,8 +10,8 @@ from scipy.stats import zscore
 from feddag.errors import FeddagError
 from feddag.federation import Task
 from feddag.silos import Preparation, Silo, read_silos
-from feddag.silos.kinds import CONTINUOUS, Kind
 from feddag.silos.scaling import ScaleSite
+from feddag.silos.variable_types import CONTINUOUS, Kind
 
 rng = np.random.default_rng(0)
 ROWS = 24

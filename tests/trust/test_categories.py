@@ -11,7 +11,7 @@ from feddag.federation.arrays import under
 from feddag.graphs import CausalGraph
 from feddag.learners.search.discrete import VARIANCES
 from feddag.silos import Silo
-from feddag.silos.kinds import CONTINUOUS, Kind
+from feddag.silos.variable_types import CONTINUOUS, Kind
 from feddag.trust import assess, mechanisms_by_site, total_effect
 from feddag.trust.assessment import trust_sites
 from feddag.trust.mechanisms import common_mechanisms

@@ -10,10 +10,10 @@ from rich.table import Table
 from feddag.cli.assessing import assessed, keep, show_assessment
 from feddag.cli.fitting import watched
 from feddag.cli.tables import show_edges, stdout
-from feddag.federation.flare.analyst import analyst
-from feddag.federation.flare.demo import run_demo
-from feddag.federation.flare.kits import SERVER, Kit
-from feddag.federation.flare.kits import provision as make_kits
+from feddag.deployment.flare.analyst import analyst
+from feddag.deployment.flare.demo import run_demo
+from feddag.deployment.flare.kits import SERVER, Kit
+from feddag.deployment.flare.kits import provision as make_kits
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
 from feddag.runs import Run

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from feddag.federation.flare.kits import Kit
-from feddag.federation.flare.processes import run
+from feddag.deployment.flare.kits import Kit
+from feddag.deployment.flare.processes import run
 
 
 def server(

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from feddag.federation.flare.environment import DATA, POLICY
-from feddag.federation.flare.kits import Kit
-from feddag.federation.flare.processes import run
-from feddag.federation.participation import federated_learner
+from feddag.deployment.endpoints import federated_learner
+from feddag.deployment.flare.environment import DATA, POLICY
+from feddag.deployment.flare.kits import Kit
+from feddag.deployment.flare.processes import run
 from feddag.federation.policy import Policy
 from feddag.federation.secure import public_identity
-from feddag.federation.station import own_identity
-from feddag.silos.far_values import far_values
+from feddag.federation.site_endpoint import own_identity
+from feddag.silos.outliers import outlier_warnings
 
 
 def site(
@@ -45,7 +45,7 @@ def site(
         f"{len(silo.columns)} variables.\nThis site's identity: {identity}\n"
         f"Audit log: {opened.memory(study) / 'audit.jsonl'}\nCtrl-C stops it."
     )
-    for warning in far_values([silo]):
+    for warning in outlier_warnings([silo]):
         typer.echo(f"Warning: {warning}", err=True)
     environment = {DATA: data if "://" in data else os.path.abspath(data)}
     raise typer.Exit(run(opened, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)})))

@@ -11,7 +11,7 @@ from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.silos import Silo
-from feddag.silos.far_values import far_values
+from feddag.silos.outliers import outlier_warnings
 from feddag.study import Study
 from feddag.study_template import template
 
@@ -77,7 +77,7 @@ def check(
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
-        for warning in far_values([silo]):
+        for warning in outlier_warnings([silo]):
             console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 

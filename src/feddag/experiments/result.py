@@ -233,7 +233,7 @@ def reported_graphs(result: Result) -> list[CausalGraph] | None:
 
 def _packed_history(learner: Learner) -> bytes | None:
     """The course of FedDAG's optimisation; sites' own losses stay behind."""
-    from feddag.learners.history import History  # noqa: PLC0415
+    from feddag.learners.feddag.history import History  # noqa: PLC0415
 
     if not isinstance(learner.history_, History):
         return None

@@ -16,7 +16,7 @@ from typing import Any
 
 import joblib
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.result import Failure, Result, computed_or_failed
@@ -79,7 +79,7 @@ def run(
         progress: Called at the beginning, and after every cell. What it raises ends the run; what is finished stays.
     """
     if jobs is not None and (jobs == 0 or jobs < -1):
-        raise must_be.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
+        raise constraints.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
     cells = list({cell.key: cell for cell in _checked(cells)}.values())
     before = store.of(cells)
     _check_data(cells, store, folder)

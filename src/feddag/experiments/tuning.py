@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
+from feddag.constraints import Grid, combinations
 from feddag.errors import FeddagError
 from feddag.experiments.comparison import LOWER_IS_BETTER
 from feddag.experiments.experiment import Experiment, Row
@@ -17,7 +18,6 @@ from feddag.experiments.seeds import TUNING, check_tuning
 from feddag.experiments.settings import Real, Setting
 from feddag.experiments.store import Store, Tuned
 from feddag.learners.registry import find_method
-from feddag.parameters import Grid, combinations
 
 
 @dataclass(frozen=True)

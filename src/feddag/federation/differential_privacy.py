@@ -35,7 +35,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.extras import imported
 from feddag.federation.protocol import Answer, Arrays, Site, Task
@@ -56,8 +56,8 @@ class PrivacyBudget:
     delta: float
 
     def __post_init__(self) -> None:
-        share = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
-        must_be.check(vars(self), {"epsilon": must_be.positive, "delta": share})
+        share = constraints.number("a number in (0, 1)", lambda value: 0 < value < 1)
+        constraints.check(vars(self), {"epsilon": constraints.positive, "delta": share})
 
     def __str__(self) -> str:
         return f"ε={self.epsilon:g}, δ={self.delta:g}"
@@ -65,7 +65,7 @@ class PrivacyBudget:
 
 def noise_multiplier_for(budget: PrivacyBudget, rounds: int) -> float:
     """The noise of a sum, as a multiple of `clip`, with which so many rounds just keep within the budget."""
-    must_be.check({"rounds": rounds}, {"rounds": must_be.whole(1)})
+    constraints.check({"rounds": rounds}, {"rounds": constraints.whole(1)})
     return float(_gaussian().get_sigma_gaussian(budget.epsilon, budget.delta) * math.sqrt(rounds) * _SAFE_SIDE)
 
 
@@ -92,7 +92,7 @@ class Accountant:
 
     def spend(self, noise_multiplier: float) -> None:
         """Account for one answer, before it is given."""
-        must_be.check({"noise_multiplier": noise_multiplier}, {"noise_multiplier": must_be.positive})
+        constraints.check({"noise_multiplier": noise_multiplier}, {"noise_multiplier": constraints.positive})
         if not self.can_afford(noise_multiplier):
             raise FeddagError(
                 f"The privacy budget ({self.budget}) does not allow a further answer: "
@@ -141,9 +141,9 @@ def noisy(
             f"Differential privacy needs sites of equal weight, and this one weighs {answer.weight:g}. "
             "Set weighting='equal', or choose a method that does not weigh by rows."
         )
-    must_be.check(
+    constraints.check(
         {"clip": clip, "noise_multiplier": noise_multiplier, "sites": sites},
-        {"clip": must_be.positive, "noise_multiplier": must_be.positive, "sites": must_be.whole(1)},
+        {"clip": constraints.positive, "noise_multiplier": constraints.positive, "sites": constraints.whole(1)},
     )
     centres = {
         name: reference[name].astype(np.float64)
@@ -214,7 +214,7 @@ def _read(path: Path) -> list[float]:
     try:
         multipliers = json.loads(path.read_bytes())["noise_multipliers"]
         for multiplier in multipliers:
-            must_be.check({"noise_multiplier": multiplier}, {"noise_multiplier": must_be.positive})
+            constraints.check({"noise_multiplier": multiplier}, {"noise_multiplier": constraints.positive})
         return list(map(float, multipliers))
     except FileNotFoundError:
         return []

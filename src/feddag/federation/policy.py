@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Any, ClassVar, Self
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation.disclosures import DISCLOSURES
 
@@ -68,13 +68,13 @@ class Policy:
     source: str = "the default policy"
     """Where the rules stand, for messages."""
 
-    constraints: ClassVar[Mapping[str, must_be.Constraint]] = {
-        "tasks": must_be.Constraint('a list of names or patterns, such as ["search.*"]', _patterns),
-        "minimum_rows": must_be.whole(1),
-        "minimum_sites": must_be.whole(1),
-        "unprotected_sums": must_be.Constraint("true or false", lambda value: isinstance(value, bool)),
-        "maximum_rounds": must_be.whole(1) | must_be.none,
-        "maximum_answer_bytes": must_be.whole(1) | must_be.none,
+    rules: ClassVar[Mapping[str, constraints.Constraint]] = {
+        "tasks": constraints.Constraint('a list of names or patterns, such as ["search.*"]', _patterns),
+        "minimum_rows": constraints.whole(1),
+        "minimum_sites": constraints.whole(1),
+        "unprotected_sums": constraints.Constraint("true or false", lambda value: isinstance(value, bool)),
+        "maximum_rounds": constraints.whole(1) | constraints.none,
+        "maximum_answer_bytes": constraints.whole(1) | constraints.none,
     }
 
     @classmethod
@@ -96,11 +96,11 @@ class Policy:
     @classmethod
     def _checked(cls, path: Path, rules: Mapping[str, Any]) -> Self:
         for rule, value in rules.items():
-            if rule not in cls.constraints:
-                raise FeddagError(f"{path}: there is no rule {rule!r}. {_suggestion(rule, cls.constraints)}")
-            if not cls.constraints[rule].accepts(value):
-                wording = cls.constraints[rule].wording.removesuffix(" or None")
-                raise FeddagError(f"{path}: {must_be.refusal(rule, wording, value)}")
+            if rule not in cls.rules:
+                raise FeddagError(f"{path}: there is no rule {rule!r}. {_suggestion(rule, cls.rules)}")
+            if not cls.rules[rule].accepts(value):
+                wording = cls.rules[rule].wording.removesuffix(" or None")
+                raise FeddagError(f"{path}: {constraints.refusal(rule, wording, value)}")
         for pattern in rules.get("tasks", ()):
             if not any(fnmatchcase(task, pattern) for task in DISCLOSURES):
                 raise FeddagError(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Answer, Arrays, Task
 
@@ -162,7 +162,7 @@ def _array(described: Any, message: bytes, offset: int) -> tuple[str, np.ndarray
 
 
 def _is_whole(value: Any) -> bool:
-    return must_be.is_whole(value, 0) and value < _WHOLE
+    return constraints.is_whole(value, 0) and value < _WHOLE
 
 
 def _matches(pattern: re.Pattern[str], value: Any) -> bool:

@@ -9,7 +9,7 @@ from feddag.lazy import names_from
 if TYPE_CHECKING:
     from feddag.learners.base import Learner
     from feddag.learners.feddag import FedDAG
-    from feddag.learners.history import History, Round
+    from feddag.learners.feddag.history import History, Round
     from feddag.learners.regimes import InRegime
     from feddag.learners.search import EvidenceSearch
     from feddag.learners.status import Progress, Status
@@ -19,7 +19,7 @@ __all__ = ["EvidenceSearch", "FedDAG", "History", "InRegime", "Learner", "Progre
 _HOMES = {
     "feddag.learners.base": ("Learner",),
     "feddag.learners.feddag": ("FedDAG",),
-    "feddag.learners.history": ("History", "Round"),
+    "feddag.learners.feddag.history": ("History", "Round"),
     "feddag.learners.regimes": ("InRegime",),
     "feddag.learners.search": ("EvidenceSearch",),
     "feddag.learners.status": ("Progress", "Status"),

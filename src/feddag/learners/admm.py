@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.federation import Answer, Federation, Task, unknown_task
 from feddag.federation.forms import MOST_ROWS, Between, Form, like
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.notears import acyclicity, joined
-from feddag.learners.one_step import FederatedOneStep, Note
+from feddag.learners.single_pass import FederatedSinglePass, Note
 
 ROWS = "admm.rows"
 FIT = "admm.fit"
@@ -35,14 +35,14 @@ _PRECISE = {"ftol": 0.0, "gtol": 1e-8, "maxiter": 500}
 Flat = Float[np.ndarray, " parameter"]
 
 
-class ConsensusADMM(FederatedOneStep):
+class ConsensusADMM(FederatedSinglePass):
     """A learner that writes `site`, whose sites are `AgreeingSite`s, and `_start`."""
 
-    constraints: ClassVar[Mapping[str, must_be.Constraint]] = {
-        "l1": must_be.at_least_zero,
-        "threshold": must_be.positive,
-        "rho_max": must_be.positive,
-        "it_max": must_be.whole(1),
+    parameter_constraints: ClassVar[Mapping[str, constraints.Constraint]] = {
+        "l1": constraints.at_least_zero,
+        "threshold": constraints.positive,
+        "rho_max": constraints.positive,
+        "it_max": constraints.whole(1),
     }
 
     l1: float

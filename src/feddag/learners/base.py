@@ -17,28 +17,28 @@ from jaxtyping import Float, Int8
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
-from feddag.learners.keeper import Watch
+from feddag.learners.checkpointing import Watch
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
 from feddag.silos import Silo, read_silos
-from feddag.silos.kinds import Kind
+from feddag.silos.variable_types import Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SEED = must_be.Constraint(
-    "a whole number from 0 to 4294967295", lambda value: must_be.is_whole(value, 0) and value < 2**32
+SEED = constraints.Constraint(
+    "a whole number from 0 to 4294967295", lambda value: constraints.is_whole(value, 0) and value < 2**32
 )
 """Of 32 bits: jax takes larger ones modulo 2³², or not at all."""
-WORKERS = must_be.whole(1) | must_be.none
-SHARE = must_be.number("a share in (0, 1]", lambda value: 0 < value <= 1)
-PROPORTION = must_be.number("a number in (0, 1)", lambda value: 0 < value < 1)
+WORKERS = constraints.whole(1) | constraints.none
+SHARE = constraints.number("a share in (0, 1]", lambda value: 0 < value <= 1)
+PROPORTION = constraints.number("a number in (0, 1)", lambda value: 0 < value < 1)
 
 
 class Learner(BaseEstimator, ABC):
@@ -58,11 +58,11 @@ class Learner(BaseEstimator, ABC):
         feature_names_in_, n_features_in_, sites_: The variables and the sites.
     """
 
-    constraints: ClassVar[Mapping[str, must_be.Constraint]]
+    parameter_constraints: ClassVar[Mapping[str, constraints.Constraint]]
     """What each parameter must be."""
 
     kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
-    """The kinds of variables (`feddag.silos.kinds`) that it learns from."""
+    """The kinds of variables (`feddag.silos.variable_types`) that it learns from."""
 
     workers: int | None = None
     """A parameter of those learners that spread sites over threads."""
@@ -141,7 +141,7 @@ class Learner(BaseEstimator, ABC):
         )
 
     def check_parameters(self) -> None:
-        must_be.check(self.get_params(), self.constraints)
+        constraints.check(self.get_params(), self.parameter_constraints)
 
     @property
     def learned_alone(self) -> bool:

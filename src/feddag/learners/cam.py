@@ -23,10 +23,10 @@ from scipy.linalg import block_diag, cholesky, eigh, solve_triangular
 from scipy.optimize import brentq
 from scipy.stats import f as f_distribution
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.graphs import CausalGraph
 from feddag.learners.base import PROPORTION
-from feddag.learners.one_step import OneTable
+from feddag.learners.single_pass import OneTable
 from feddag.silos import Silo
 
 _DEGREE = 3
@@ -51,9 +51,9 @@ class CAM(OneTable):
         edge_scores_: By how much the edge, given the others, lowers the logarithm of its target's noise variance.
     """
 
-    constraints: ClassVar = {
-        "basis_functions": must_be.whole(_DEGREE + 1),
-        "neighbours": must_be.whole(1),
+    parameter_constraints: ClassVar = {
+        "basis_functions": constraints.whole(_DEGREE + 1),
+        "neighbours": constraints.whole(1),
         "alpha": PROPORTION,
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from feddag.extras import imported
 from feddag.graphs import Adjacency, CausalGraph, ballot, support
-from feddag.learners.one_step import OneTable
+from feddag.learners.single_pass import OneTable
 from feddag.silos import Silo
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from feddag.federation import Federation, InProcess, Site
 from feddag.federation.forms import Form
 from feddag.learners.base import Learner
-from feddag.learners.keeper import Watch
+from feddag.learners.checkpointing import Watch
 from feddag.learners.status import Progress
 from feddag.silos import Silo
 

@@ -19,7 +19,7 @@ from feddag.learners.causal_learn import FromCausalLearn, causal_learn
 class GES(FromCausalLearn):
     """Learn the equivalence class that greedy search finds to have the best BIC."""
 
-    constraints: ClassVar = {}
+    parameter_constraints: ClassVar = {}
 
     def _endpoints(self, values: np.ndarray) -> np.ndarray:
         ges = causal_learn("causallearn.search.ScoreBased.GES").ges

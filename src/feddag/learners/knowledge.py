@@ -11,18 +11,18 @@ import networkx as nx
 import numpy as np
 from jaxtyping import Bool
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.graphs.dag import is_dag
-from feddag.learners.node_sets import adjacency_of, parents_of
+from feddag.learners.bitsets import adjacency_of, parents_of
 
 Edges = Sequence[tuple[str, str]]
 
 CONSTRAINTS = {
-    "required": must_be.edges,
-    "forbidden": must_be.edges,
-    "tiers": must_be.tiers,
-    "exogenous": must_be.names,
+    "required": constraints.edges,
+    "forbidden": constraints.edges,
+    "tiers": constraints.tiers,
+    "exogenous": constraints.names,
 }
 """What a learner's parameters of these names must be."""
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from feddag.federation import Answer, Federation, Site, Stateless, Task, unknown_task
 from feddag.federation.forms import LARGEST_VALUE, Between, Form
 from feddag.graphs import CausalGraph
-from feddag.learners.one_step import FederatedOneStep, Note
+from feddag.learners.single_pass import FederatedSinglePass, Note
 from feddag.silos import Silo
 
 SUMS = "moments.sums"
@@ -29,7 +29,7 @@ class Moments:
     """Divided by the number of rows."""
 
 
-class FromMoments(FederatedOneStep):
+class FromMoments(FederatedSinglePass):
     """A learner that writes `_learn_moments`. It learns from many sites exactly what it would from their pooled rows.
 
     What leaves a site: its number of rows, the sum of each variable, and the sum of each product of two, taken about

@@ -19,12 +19,12 @@ from jaxtyping import Bool, Float
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.moments import FromMoments, Moments
-from feddag.learners.one_step import Note
+from feddag.learners.single_pass import Note
 
 _RHO_FACTOR, _PROGRESS = 10.0, 0.25
 
@@ -46,12 +46,12 @@ class NOTEARS(FromMoments):
         history_: One row per solved sub-problem.
     """
 
-    constraints: ClassVar = {
-        "l1": must_be.at_least_zero,
-        "threshold": must_be.positive,
-        "h_tol": must_be.positive,
-        "rho_max": must_be.positive,
-        "it_max": must_be.whole(1),
+    parameter_constraints: ClassVar = {
+        "l1": constraints.at_least_zero,
+        "threshold": constraints.positive,
+        "h_tol": constraints.positive,
+        "rho_max": constraints.positive,
+        "it_max": constraints.whole(1),
         **knowledge.CONSTRAINTS,
     }
 

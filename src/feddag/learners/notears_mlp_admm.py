@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.federation import Site
 from feddag.federation.arrays import prefixed, under
 from feddag.learners.admm import AgreeingSite, ConsensusADMM, Flat, named
 from feddag.learners.base import SEED, WORKERS
-from feddag.learners.local_solver import SERVER, initial_parameters
+from feddag.learners.feddag.local_solver import SERVER, initial_parameters
 from feddag.models import NOTEARSMLP, Parameters
 from feddag.models.compilation import keep_compiled_programs
 from feddag.models.rows import prepared_rows
@@ -53,9 +53,9 @@ class NOTEARSMLPADMM(ConsensusADMM):
         history_: One row per round.
     """
 
-    constraints: ClassVar = {
-        **ConsensusADMM.constraints,
-        "hidden_units": must_be.whole(1),
+    parameter_constraints: ClassVar = {
+        **ConsensusADMM.parameter_constraints,
+        "hidden_units": constraints.whole(1),
         "seed": SEED,
         "workers": WORKERS,
     }

@@ -25,7 +25,7 @@ class PC(FromCausalLearn):
         alpha: The level of the tests.
     """
 
-    constraints: ClassVar = {"alpha": PROPORTION}
+    parameter_constraints: ClassVar = {"alpha": PROPORTION}
 
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = alpha

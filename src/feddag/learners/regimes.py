@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task, unknown_task
 from feddag.federation.arrays import prefixed, under
@@ -28,10 +28,10 @@ from feddag.federation.forms import Form
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner
+from feddag.learners.checkpointing import Watch
 from feddag.learners.federated import FederatedLearner
-from feddag.learners.keeper import Watch
 from feddag.silos import Silo
-from feddag.silos.kinds import Kind
+from feddag.silos.variable_types import Kind
 
 POOLED = "all sites"
 """The name of the table that holds all rows."""
@@ -54,9 +54,9 @@ class InRegime(FederatedLearner):
         communication_: With `"all"` the rows themselves; with `"voting"` the ballots; with `"separate"` nothing.
     """
 
-    constraints: ClassVar = {
-        "learner": must_be.Constraint("a learner", lambda value: isinstance(value, Learner)),
-        "regime": must_be.one_of(("all", "separate", "voting")),
+    parameter_constraints: ClassVar = {
+        "learner": constraints.Constraint("a learner", lambda value: isinstance(value, Learner)),
+        "regime": constraints.one_of(("all", "separate", "voting")),
     }
 
     regime: Literal["all", "separate", "voting"]

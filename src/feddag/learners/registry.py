@@ -130,7 +130,7 @@ METHODS = _Methods(
     (
         Method(
             name="feddag",
-            estimator="feddag.learners.feddag:FedDAG",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="Gradient descent at every site on one shared graph, pressed step by step to be acyclic.",
             assumptions="One DAG for all sites, no hidden common causes, additive noise of equal variance.",
             leaves_site="Per round: the graph's parameters, with sharing='all' the mechanisms' too; summed over sites.",
@@ -147,7 +147,7 @@ METHODS = _Methods(
         ),
         Method(
             name="mcsl",
-            estimator="feddag.learners.feddag:FedDAG",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="FedDAG's masked neural networks on one table.",
             assumptions="No hidden common causes, additive noise of equal variance.",
             leaves_site=_OF_EACH_REGIME,
@@ -156,7 +156,7 @@ METHODS = _Methods(
         ),
         Method(
             name="notears-mlp",
-            estimator="feddag.learners.feddag:FedDAG",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="A small network per variable, the norms of whose first-layer weights are the graph.",
             assumptions="No hidden common causes, additive noise of equal variance.",
             leaves_site=_OF_EACH_REGIME,
@@ -166,7 +166,7 @@ METHODS = _Methods(
         ),
         Method(
             name="dag-gnn",
-            estimator="feddag.learners.feddag:FedDAG",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="An autoencoder shared by all variables, with the graph between encoder and decoder.",
             assumptions="No hidden common causes, all variables transformed alike.",
             leaves_site=_OF_EACH_REGIME,
@@ -251,7 +251,7 @@ METHODS = _Methods(
         ),
         Method(
             name="random",
-            estimator="feddag.learners.data_free:Random",
+            estimator="feddag.learners.baselines:Random",
             summary="A sanity check: a random graph.",
             assumptions="Nothing.",
             leaves_site="Nothing.",
@@ -261,7 +261,7 @@ METHODS = _Methods(
         ),
         Method(
             name="empty",
-            estimator="feddag.learners.data_free:Empty",
+            estimator="feddag.learners.baselines:Empty",
             summary="A sanity check: no edges.",
             assumptions="Nothing.",
             leaves_site="Nothing.",

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.linear_model import lars_path_gram
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.graphs import CausalGraph
 from feddag.learners.moments import FromMoments, Moments
-from feddag.learners.one_step import Note, check_covariance, check_rank
+from feddag.learners.single_pass import Note, check_covariance, check_rank
 from feddag.silos import Silo
 
 
@@ -33,7 +33,7 @@ class SortnRegress(FromMoments):
         edge_scores_: Each edge's |coefficient|.
     """
 
-    constraints: ClassVar = {"sort_by": must_be.one_of(("variance", "r2"))}
+    parameter_constraints: ClassVar = {"sort_by": constraints.one_of(("variance", "r2"))}
 
     def __init__(self, sort_by: Literal["variance", "r2"] = "variance") -> None:
         self.sort_by = sort_by

@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from feddag.errors import FeddagError
 from feddag.silos.coding import coded, inferred
-from feddag.silos.kinds import Kind, Variable
 from feddag.silos.preparation import Missing, without_missing
 from feddag.silos.silo import Silo
+from feddag.silos.variable_types import Kind, Variable
 
 MINIMUM_ROWS = 10
 """Fewer rows than this say nothing about a mechanism, and little enough to identify a person."""

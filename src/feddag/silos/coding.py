@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from feddag.errors import FeddagError
-from feddag.silos.kinds import CONTINUOUS, Kind, Level, Variable
+from feddag.silos.variable_types import CONTINUOUS, Kind, Level, Variable
 
 MOST_LEVELS = 20
 """A text column of more different values is taken for free text, or for names, unless its levels are declared."""

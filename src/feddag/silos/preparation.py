@@ -9,13 +9,13 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from feddag import parameters as must_be
-from feddag.silos.kinds import Kind
+from feddag import constraints
+from feddag.silos.variable_types import Kind
 
 Missing = Literal["error", "drop", "impute"]
 Scale = Literal["none", "site", "federated"]
 
-CONSTRAINTS = {"missing": must_be.one_of(get_args(Missing)), "scale": must_be.one_of(get_args(Scale))}
+CONSTRAINTS = {"missing": constraints.one_of(get_args(Missing)), "scale": constraints.one_of(get_args(Scale))}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Preparation:
     scale: Scale = "none"
 
     def __post_init__(self) -> None:
-        must_be.check(vars(self), CONSTRAINTS)
+        constraints.check(vars(self), CONSTRAINTS)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from feddag.silos.checks import (
     inferred_variables,
     rechecked_silo,
 )
-from feddag.silos.kinds import Variable
 from feddag.silos.preparation import Missing, Preparation, Scale
 from feddag.silos.scaling import own_scale, scaled, scaled_silos
 from feddag.silos.silo import Silo
 from feddag.silos.simulation import Simulation
 from feddag.silos.sources import GivenFrame, named_source, read_table, source_of
+from feddag.silos.variable_types import Variable
 
 
 class Schema(Protocol):

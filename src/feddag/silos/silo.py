@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from feddag.silos.kinds import CONTINUOUS, Kind
 from feddag.silos.preparation import AS_IT_IS, Account
+from feddag.silos.variable_types import CONTINUOUS, Kind
 
 
 @dataclass(frozen=True, eq=False, repr=False)

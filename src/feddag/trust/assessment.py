@@ -20,7 +20,7 @@ from feddag.learners.base import Learner
 from feddag.learners.moments import Moments, summed_moments
 from feddag.learners.sortnregress import SortnRegress
 from feddag.silos import Silo, read_silos
-from feddag.silos.far_values import far_values
+from feddag.silos.outliers import outlier_warnings
 from feddag.trust.held_out import HeldOut, held_out
 from feddag.trust.sites import HELD_OUT, ROWS, TrustSite
 from feddag.trust.sortability import Sortability, is_unit_free, same, sortability, warn_after, warn_before
@@ -129,4 +129,4 @@ def warnings_before(learner: Learner, silos: Any) -> list[str]:
     silos = read_silos(silos)
     with trust_sites(silos) as (federation, _):
         moments = summed_moments(federation, silos[0].columns)
-    return far_values(silos) + warn_before(moments, unit_free=_unit_free(learner, silos))
+    return outlier_warnings(silos) + warn_before(moments, unit_free=_unit_free(learner, silos))

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from scipy.stats import norm
 from sklearn.base import clone
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.graphs import Adjacency, CausalGraph, ballot, support
@@ -149,9 +149,9 @@ def share(count: float, total: float) -> tuple[float, float, float]:
 
 def check_replicates(bootstraps: int, jobs: int, seed: int) -> None:
     """Refuse what `edge_stability` cannot do."""
-    must_be.check(
+    constraints.check(
         {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
-        {"bootstraps": must_be.whole(1), "jobs": must_be.whole(1), "seed": SEED},
+        {"bootstraps": constraints.whole(1), "jobs": constraints.whole(1), "seed": SEED},
     )
 
 
@@ -266,7 +266,7 @@ def _with_fewer_participants(learner: Learner, sites: int) -> Learner:
     """A number of sites that enter each average cannot exceed that of the sites."""
     own = learner.learner if isinstance(learner, InRegime) else learner
     participation = own.get_params().get("participation")
-    if must_be.is_whole(participation, sites + 1):
+    if constraints.is_whole(participation, sites + 1):
         own.set_params(participation=sites)
     return learner
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # where stations_by_call is
+sys.path.append(str(Path(__file__).parent))  # where endpoints_by_call is
 
 
 @pytest.fixture
 def net(tmp_path):
-    from stations_by_call import Net, study_of  # noqa: PLC0415 - after the path
+    from endpoints_by_call import Net, study_of  # noqa: PLC0415 - after the path
 
     return Net(tmp_path, study_of())

@@ -7,13 +7,13 @@ import time
 
 import numpy as np
 import pytest
-from stations_by_call import LINEAR, NAMES, SIMULATION, Net, in_process, study_of
+from endpoints_by_call import LINEAR, NAMES, SIMULATION, Net, in_process, study_of
 
-import feddag.federation.station as module
+import feddag.federation.site_endpoint as module
 from feddag import FeddagError
 from feddag.federation.journal import Entry, Journal
-from feddag.federation.network import OutOfReachError, PausedError
 from feddag.federation.protocol import Answer
+from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.wire import encode_answer
 
 
@@ -66,7 +66,7 @@ class SlowSites:
 
 
 def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(net, monkeypatch):
-    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
     slow = SlowSites(net, NAMES[1])
     _, network = net.learn()
     assert not network.absent
@@ -77,7 +77,7 @@ def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(net, monk
 
 
 def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(net, tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.network.PING_INTERVAL", 0.0)
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
     undisturbed, _ = Net(tmp_path / "other", net.study).learn()
     SlowSites(net, *NAMES[:2])
     learner, network = net.learn()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stations_by_call import LINEAR, Net, in_process, study_of
+from endpoints_by_call import LINEAR, Net, in_process, study_of
 
 
 @pytest.mark.parametrize(

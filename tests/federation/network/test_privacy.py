@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stations_by_call import NAMES, SIMULATION, Net, study_of
+from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
 from feddag import FeddagError
-from feddag.federation.audit import verify
-from feddag.federation.participation import (
+from feddag.deployment.endpoints import (
     StudyTable,
     spent_privacy,
     study_forms,
     with_noise,
 )
+from feddag.federation.audit import verify
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
-from feddag.federation.station import Membership, Station
+from feddag.federation.site_endpoint import Membership, SiteEndpoint
 from feddag.federation.wire import decode_task, encode_task
 
 
@@ -53,7 +53,7 @@ def test_a_site_refuses_a_task_out_of_range_in_words_on_both_sides(net):
 def test_a_site_s_own_policy_has_the_last_word(tmp_path):
     study = study_of(secure=False)
     with pytest.raises(FeddagError, match="unprotected_sums"):
-        Station(
+        SiteEndpoint(
             tmp_path / "memory",
             Membership(study.digest, NAMES, 0, 3, secure_sum=False),
             StudyTable(study, SIMULATION.silos[0]),

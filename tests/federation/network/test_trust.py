@@ -6,18 +6,18 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from stations_by_call import NAMES, SIMULATION, Net, study_of
+from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
-from feddag.federation.audit import verify
-from feddag.federation.disclosures import DISCLOSURES
-from feddag.federation.network import OutOfReachError
-from feddag.federation.participation import (
+from feddag.deployment.endpoints import (
     assess,
     learn,
     study_forms,
 )
+from feddag.federation.audit import verify
+from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
+from feddag.federation.server_endpoint import OutOfReachError
 from feddag.federation.wire import encode_task
 from feddag.trust import assess as assess_here
 

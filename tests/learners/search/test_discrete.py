@@ -26,7 +26,7 @@ from feddag.learners.search.evidence import RIDGES
 from feddag.learners.search.mixed import MixedFeatures, MixedMechanisms
 from feddag.learners.search.sites import COMPARISONS, NEIGHBOURHOODS, SCORES, OwnMechanisms
 from feddag.silos import Silo
-from feddag.silos.kinds import CONTINUOUS, Kind
+from feddag.silos.variable_types import CONTINUOUS, Kind
 
 BINARY = Kind("binary", (0, 1))
 COLOUR = Kind("categorical", ("red", "green", "blue"))

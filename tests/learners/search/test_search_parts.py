@@ -11,8 +11,8 @@ from feddag import FeddagError, simulate
 from feddag.federation import InProcess, Task
 from feddag.federation.forms import check
 from feddag.graphs import is_dag, to_cpdag
+from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import bits, members
 from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.forms import search_forms
 from feddag.learners.search.order_search import OrderSearch, random_moves

@@ -22,9 +22,9 @@ from jaxtyping import Int8
 from scipy.stats import norm
 
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
+from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import members, parents_of
-from feddag.learners.search.asking import together
+from feddag.learners.search.batching import together
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import climbing, coarsely
 from feddag.learners.search.scores import Family, Scores, families_of

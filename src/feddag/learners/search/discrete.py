@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import cho_factor, cho_solve
 
 from feddag.learners.search.evidence import averaged
-from feddag.silos.kinds import Kind
+from feddag.silos.variable_types import Kind
 
 VARIANCES = (0.1, 1.0, 10.0)
 """The v."""

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from feddag import parameters as must_be
+from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Federation, Site
 from feddag.federation.forms import Form
@@ -32,8 +32,8 @@ from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
 from feddag.learners.base import SEED, WORKERS
+from feddag.learners.checkpointing import Watch
 from feddag.learners.federated import FederatedLearner
-from feddag.learners.keeper import Watch
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.coordinator import Coordinator, History, Round
 from feddag.learners.search.directions import EdgeEvidence
@@ -43,7 +43,7 @@ from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.status import Status
 from feddag.silos import Silo
-from feddag.silos.kinds import KINDS, Kind
+from feddag.silos.variable_types import KINDS, Kind
 
 
 class EvidenceSearch(FederatedLearner):
@@ -92,14 +92,14 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
-    constraints: ClassVar = {
-        "sharing": must_be.one_of(("graph", "all")),
-        "noise": must_be.one_of(("free", "equal")),
-        "restarts": must_be.whole(0),
-        "time_budget": must_be.positive | must_be.none,
-        "start": must_be.names | must_be.none,
+    parameter_constraints: ClassVar = {
+        "sharing": constraints.one_of(("graph", "all")),
+        "noise": constraints.one_of(("free", "equal")),
+        "restarts": constraints.whole(0),
+        "time_budget": constraints.positive | constraints.none,
+        "start": constraints.names | constraints.none,
         **knowledge.CONSTRAINTS,
-        "confidence": must_be.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
+        "confidence": constraints.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
         "seed": SEED,
         "workers": WORKERS,
     }

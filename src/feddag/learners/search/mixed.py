@@ -34,7 +34,7 @@ from feddag.learners.search.evidence import (
 from feddag.learners.search.noise_shape import STATISTICS
 from feddag.learners.search.sites import Judged, OwnMechanisms, by_parents
 from feddag.silos import Silo
-from feddag.silos.kinds import Kind
+from feddag.silos.variable_types import Kind
 
 MOST_LEVELS = FUNCTIONS + 1
 """As many contrasts as other variables have functions."""

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int8
 
+from feddag.learners.bitsets import adjacency_of, members
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import adjacency_of, members
-from feddag.learners.search.asking import Asking, Result, Wanted, answered, together
+from feddag.learners.search.batching import Asking, Result, Wanted, answered, together
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 AHEAD = 4

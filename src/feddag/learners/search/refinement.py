@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int8
 
+from feddag.learners.bitsets import adjacency_of, members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.node_sets import adjacency_of, members, parents_of
-from feddag.learners.search.asking import Asking, Wanted, answered
+from feddag.learners.search.batching import Asking, Wanted, answered
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
 Gain = Callable[[Family, int], float]

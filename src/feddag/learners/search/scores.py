@@ -14,7 +14,7 @@ from jaxtyping import Float, Int8, UInt8
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
-from feddag.learners.node_sets import parents_of
+from feddag.learners.bitsets import parents_of
 from feddag.learners.search import sites
 from feddag.learners.search.evidence import (
     LEAST_VARIANCE,

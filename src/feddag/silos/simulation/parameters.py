@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from feddag.constraints import Constraint, boolean, check, is_whole, none, one_of, positive, refusal, whole
 from feddag.graphs import CausalGraph, is_dag
-from feddag.parameters import Constraint, boolean, check, is_whole, none, one_of, positive, refusal, whole
 from feddag.silos.simulation.mechanisms import MECHANISMS
 from feddag.silos.simulation.noise import NOISE_LAWS
 from feddag.silos.simulation.random_graphs import EDGE_PROBABILITIES, ORIENTATIONS

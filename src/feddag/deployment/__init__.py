@@ -1,0 +1,1 @@
+"""A study's two ends, and the engine that carries calls between them."""

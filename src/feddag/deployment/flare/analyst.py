@@ -1,0 +1,265 @@
+"""The analyst's side: have the server run the study, follow it, take it up again after any mishap, bring the result.
+
+A study is a chain of jobs. A job's sites are fixed, so that one which comes back after it was lost enters with the next
+job; since the server keeps a journal, a new job goes on where the last one stood.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from feddag.deployment.flare.extra import flare
+from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
+from feddag.deployment.flare.kits import Kit
+from feddag.errors import FeddagError
+from feddag.federation.checkpoint import load_checkpoint
+from feddag.learners.base import Learner
+from feddag.learners.status import Progress, Status
+from feddag.study import Study
+from feddag.trust import Assessment
+
+_POLL = 1.0
+"""Seconds between two looks at the job."""
+_GATHERING = 20.0
+"""Seconds to wait for further sites once there are enough."""
+_REJOIN_AFTER = 5.0
+"""Seconds that a lost site must be back before the study is interrupted for it."""
+_START = 120.0
+"""Seconds in which a job's sites must have started."""
+_MOST_LOSSES = 5
+"""Jobs in a row that end without a word before the study is given up."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How a job ended."""
+
+    status: str
+    message: str
+    learner: Learner | None = None
+    absent: tuple[str, ...] = ()
+    """Sites for lack of which it could not go on."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a server tells of itself."""
+
+    server: str
+    sites: list[str]
+    jobs: list[str]
+
+
+class Analyst:
+    """Runs one study through a server that its kit names."""
+
+    def __init__(self, kit: Kit, study: Study, tell: Callable[[str], None]) -> None:
+        self._kit = kit
+        self._study = study
+        self._tell = tell
+        self._names = [site.name for site in study.sites]
+        self._session: Any = None
+        self.record: dict[str, Any] = {}
+        """What a finished study has to say of itself, for the run's record."""
+        self.assessment: Assessment | None = None
+        """How its graph fared, if the study asks for that."""
+        logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+
+    def run(self, progress: Progress) -> Learner:
+        """Until the study has ended, whatever happens on the way."""
+        awaited: tuple[str, ...] = ()
+        losses = 0
+        while True:
+            outcome = self._follow(self._submit(self._gathered(awaited)), progress)
+            awaited = outcome.absent
+            losses = losses + 1 if outcome.status == "lost" else 0
+            if losses == _MOST_LOSSES:
+                raise FeddagError(f"{outcome.message} It did so {losses} times in a row: see the server's log.txt.")
+            if outcome.learner is not None:
+                return outcome.learner
+            if outcome.status == "failed":
+                raise FeddagError(f"The study failed: {outcome.message}")
+            self._tell(f"{outcome.message} What was done is kept; the study goes on as soon as it can.")
+
+    def connected(self) -> dict[str, float]:
+        """The study's sites that the server sees, and since when."""
+        clients = self._asked(lambda session: session.get_system_info()).client_info
+        return {each.name: each.last_connect_time for each in clients if each.name in self._names}
+
+    def status(self) -> Standing | None:
+        """How the federation stands; None where the server is out of reach."""
+        try:
+            info = self._once(lambda session: session.get_system_info())
+        except _LostServerError:
+            return None
+        return Standing(
+            info.server_info.status,
+            [each.name for each in info.client_info],
+            [each.job_id for each in info.job_info],
+        )
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _gathered(self, awaited: tuple[str, ...]) -> list[str]:
+        """Wait for all sites, or for the quorum, one of those `awaited`, and a while longer."""
+        enough_since: float | None = None
+        told = None
+        while True:
+            sites = list(self.connected())
+            if len(sites) == len(self._names):
+                return sites
+            if len(sites) >= self._study.federation.quorum and (not awaited or set(awaited) & set(sites)):
+                enough_since = enough_since or time.monotonic()
+                if time.monotonic() - enough_since > _GATHERING:
+                    return sites
+            else:
+                enough_since = None
+            if told != sites:
+                missing = [name for name in self._names if name not in sites]
+                self._tell(f"Waiting for {', '.join(missing)}: {len(sites)} of {len(self._names)} sites are connected")
+                told = sites
+            time.sleep(_POLL)
+
+    def _submit(self, sites: list[str]) -> str:
+        terms = self._study.federation
+        with TemporaryDirectory() as folder:
+            job = Path(folder) / self._study.name
+            write_job(job, self._study.name, self._study.digest, sites, terms.quorum, _START)
+            return self._asked(lambda session: session.submit_job(str(job)))
+
+    def _follow(self, job: str, progress: Progress) -> _Outcome:
+        messages = 0
+        back_since: dict[str, float] = {}
+        while True:
+            time.sleep(_POLL)
+            try:
+                status = self._once(lambda session: session.get_job_meta(job)).get("status", "")
+            except _LostServerError:
+                self._end(job)
+                return _Outcome("interrupted", "The server was lost.")
+            if status.startswith("FINISHED"):
+                return self._outcome(job, status)
+            told = self._told(job)
+            for message in told.get("messages", [])[messages:]:
+                self._tell(message)
+                messages += 1
+            if "status" in told:
+                progress(Status(**told["status"]))
+            if self._returned(told.get("absent", []), back_since):
+                self._end(job)
+                return _Outcome("regrouping", f"Back again: {', '.join(back_since)}.")
+
+    def _returned(self, absent: list[str], back_since: dict[str, float]) -> bool:
+        """Whether a site that the job has lost, or never had, has been connected for a while."""
+        if not absent:
+            back_since.clear()
+            return False
+        connected = self.connected()
+        for site in absent:
+            if site in connected:
+                back_since.setdefault(site, time.monotonic())
+            else:
+                back_since.pop(site, None)
+        return any(time.monotonic() - since > _REJOIN_AFTER for since in back_since.values())
+
+    def _told(self, job: str) -> dict[str, Any]:
+        """What the job's server has to say; nothing while it starts."""
+        try:
+            stats = self._once(lambda session: session.show_stats(job, "server"))
+            return json.loads(stats["server"][PROGRESS]["json"])
+        except (_LostServerError, _NoJobError, KeyError, TypeError):
+            return {}
+
+    def _outcome(self, job: str, status: str) -> _Outcome:
+        with TemporaryDirectory() as folder:
+            place = self._asked(lambda session: session.download_job_result(job, folder))
+            found = {path.name: path for path in Path(place).rglob("*") if path.name in (OUTCOME, RESULT)}
+            if OUTCOME not in found:
+                return _Outcome("lost", f"The job ended without a result ({status}).")
+            outcome = json.loads(found[OUTCOME].read_bytes())
+            if outcome["status"] == "finished":
+                learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
+                self.record = outcome["record"]
+                if outcome["assessment"] is not None:
+                    self.assessment = Assessment.from_json(outcome["assessment"])
+                return _Outcome("finished", outcome["message"], learner)
+            return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
+
+    def _end(self, job: str) -> None:
+        """Have a job end, and wait until it has; a server that was started anew does not know it any more."""
+        with suppress(_NoJobError, FeddagError):
+            self._asked(lambda session: session.abort_job(job))
+            for _ in range(60):
+                status = self._asked(lambda session: session.get_job_meta(job)).get("status", "")
+                if status.startswith("FINISHED"):
+                    return
+                time.sleep(_POLL)
+
+    def _asked(self, ask: Callable[[Any], Any]) -> Any:
+        """Ask the server, and wait for one that is out of reach."""
+        told = False
+        while True:
+            try:
+                return self._once(ask)
+            except _LostServerError as error:
+                if not told:
+                    self._tell(f"The server is out of reach ({error}). Waiting for it")
+                    told = True
+                time.sleep(_POLL)
+
+    def _once(self, ask: Callable[[Any], Any]) -> Any:
+        api = flare("nvflare.fuel.flare_api.api_spec")
+        lost = (api.NoConnection, api.NoReply, api.SessionClosed, api.SessionExpired, ConnectionError)
+        try:
+            with redirect_stdout(io.StringIO()):  # FLARE's own messages: what matters reaches us as an exception
+                if self._session is None:
+                    self._session = flare("nvflare.fuel.flare_api.flare_api").new_secure_session(
+                        self._kit.name, str(self._kit.folder), timeout=10.0
+                    )
+                return ask(self._session)
+        except lost as error:
+            self.close_quietly()
+            raise _LostServerError(" ".join(str(error).split())) from None
+        except (api.AuthenticationError, api.AuthorizationError) as error:
+            raise FeddagError(f"The server refuses the analyst's kit: {error}. Ask for a new kit.") from None
+        except (api.JobNotFound, api.JobNotRunning) as error:
+            raise _NoJobError(str(error)) from None
+        except (api.InternalError, api.CommandError, api.InvalidJobDefinition) as error:
+            raise FeddagError(f"The server refused: {' '.join(str(error).split())}") from None
+
+    def close_quietly(self) -> None:
+        try:
+            self.close()
+        except Exception:
+            self._session = None
+
+
+class _LostServerError(Exception):
+    """The server cannot be reached."""
+
+
+class _NoJobError(Exception):
+    """The job has not begun, or is over."""
+
+
+@contextmanager
+def analyst(kit: Kit, study: Study, tell: Callable[[str], None]) -> Iterator[Analyst]:
+    if kit.warning is not None:
+        tell(kit.warning)
+    found = Analyst(kit, study, tell)
+    try:
+        yield found
+    finally:
+        found.close_quietly()

@@ -1,0 +1,228 @@
+"""The two ends of a call, as FLARE finds them: the study's server, and a study's site.
+
+A job names these classes and the study's digest, nothing more. Study, data and policy are those of the participant's
+own machine, which `processes` puts into the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.signal import Signal
+from nvflare.collab import collab
+from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
+
+from feddag.deployment.endpoints import (
+    StudyTable,
+    assess,
+    learn,
+    noise_in_words,
+    pinned_identities,
+    secure_server,
+    spent_privacy,
+    study_forms,
+    with_noise,
+)
+from feddag.deployment.flare.environment import DATA, KIT, OWNER, POLICY
+from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT
+from feddag.deployment.flare.kits import Kit
+from feddag.errors import FeddagError
+from feddag.federation.checkpoint import not_kept, save_checkpoint
+from feddag.federation.journal import Journal
+from feddag.federation.policy import Policy
+from feddag.federation.server_endpoint import OutOfReachError, PausedError, ServerEndpoint, Terms
+from feddag.federation.site_endpoint import Membership, SiteEndpoint, kept_here
+from feddag.files import atomic_write
+from feddag.learners.status import Status
+
+_PATIENCE = 10.0
+"""Seconds that a process has to end when it is killed."""
+
+_log = logging.getLogger("feddag.federation")
+
+
+class StudyServer(FLComponent):
+    """Runs the study of the server's own kit, if it is the one that the job names."""
+
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self._digest = study
+        self._told: dict[str, Any] = {"messages": []}
+        self._network: ServerEndpoint | None = None
+        self.register_event_handler(InfoCollector.EVENT_TYPE_GET_STATS, self._report)
+
+    @collab.main
+    def run(self) -> None:
+        context: FLContext = collab.fl_ctx
+        folder = Path(context.get_workspace().get_run_dir(context.get_job_id()))
+        try:
+            outcome = self._learn(folder)
+        except PausedError as error:
+            absent = [] if self._network is None else list(self._network.absent)
+            outcome = {"status": "paused", "message": str(error), "absent": absent}
+        except FeddagError as error:
+            outcome = {"status": "failed", "message": str(error)}
+        except OSError as error:
+            outcome = {"status": "failed", "message": str(not_kept(Path(os.environ[KIT]), error))}
+        except Exception as error:
+            _log.exception("the study failed")
+            outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
+        self._network = None  # whoever comes back now comes too late to interrupt the study for
+        self._tell(outcome["message"])
+        try:
+            with atomic_write(folder / OUTCOME) as stream:
+                json.dump(outcome, stream)
+        except OSError as error:
+            self._tell(str(not_kept(folder, error)))
+            raise
+
+    def _learn(self, folder: Path) -> dict[str, Any]:
+        kit = Kit.open(os.environ[KIT], "server")
+        study = kit.agreed_study(self._digest)
+        calls = {proxy.name: _call(proxy) for proxy in collab.clients}
+        over = _ending(collab.clients)
+        terms = Terms(
+            study.digest,
+            tuple(site.name for site in study.sites),
+            study.federation.quorum,
+            study.federation.timeout,
+        )
+        journal = Journal(kit.memory(study) / "journal")
+        network = self._network = ServerEndpoint(terms, calls, journal, self._tell, secure_server(study))
+        try:
+            network.open()
+            learner = learn(study, network, self._progress)
+            assessment = assess(study, learner, network, self._tell)
+        finally:
+            network.close()
+            over.trigger(True)
+        save_checkpoint(folder / RESULT, *learner.snapshot())
+        record = {"rounds": len(journal), "absent": network.absent, "refused": network.refused}
+        spent = spent_privacy(study, len(journal))
+        return {
+            "status": "finished",
+            "message": f"{len(learner.graph_.edges)} edges after {len(journal)} rounds",
+            "assessment": None if assessment is None else assessment.to_json(),
+            "record": {"federation": record} | ({} if spent is None else {"privacy": spent}),
+        }
+
+    def _progress(self, status: Status) -> None:
+        self._told["status"] = vars(status)
+
+    def _tell(self, message: str) -> None:
+        _log.info("%s", message)
+        self._told["messages"].append(message)
+
+    def _report(self, event: str, context: FLContext) -> None:
+        """To an analyst who asks how it goes."""
+        collector = context.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
+        if isinstance(collector, GroupInfoCollector):
+            absent = [] if self._network is None else list(self._network.absent)
+            collector.set_info(PROGRESS, {"json": json.dumps({**self._told, "absent": absent})})
+
+
+def _ending(proxies: Any) -> Signal:
+    """Ends calls that nobody waits for any more: FLARE would not end the job before they have timed out."""
+    signal = Signal(parent=proxies[0].backend.abort_signal)
+    for proxy in proxies:
+        proxy.backend.abort_signal = signal
+    return signal
+
+
+def _call(proxy: Any) -> Callable[[str, Mapping[str, Any], float], dict[str, Any]]:
+    def call(request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        try:
+            reply = proxy(timeout=timeout).ask(request=request, content=dict(content))
+        except Exception as error:  # whatever FLARE raises, the site did not reply
+            raise OutOfReachError(_one_line(error)) from None
+        if not isinstance(reply, dict):
+            raise OutOfReachError(f"its reply is no message but {type(reply).__name__}")
+        return reply
+
+    return call
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+class StudySite:
+    """Answers for the site whose kit this is, in the study that the kit holds."""
+
+    def __init__(self, study: str) -> None:
+        self._digest = study
+        self._station: SiteEndpoint | None = None
+        self._lock = threading.Lock()
+        threading.Thread(target=_end_with, args=(int(os.environ[OWNER]),), daemon=True).start()
+
+    @collab.publish
+    def ask(self, request: str, content: dict) -> dict:
+        try:
+            with self._lock:
+                if self._station is None and request != "ping":
+                    self._station = _station(self._digest)
+        except FeddagError as error:
+            message = str(error)
+        except OSError as error:
+            message = str(not_kept(Path(os.environ[KIT]), error))
+        else:
+            return {} if self._station is None else self._station.reply(request, content)
+        _log.error("%s", message)
+        return {"error": message}
+
+
+def _station(digest: str) -> SiteEndpoint:
+    kit = Kit.open(os.environ[KIT], "site")
+    _end_earlier_jobs()
+    study = kit.agreed_study(digest)
+    with kept_here(kit.name, "read its table as the study says", _log.error):
+        silo = study.silo(kit.name, os.environ[DATA])
+    names = tuple(site.name for site in study.sites)
+    return SiteEndpoint(
+        kit.memory(study),
+        Membership(
+            study.digest,
+            names,
+            names.index(kit.name),
+            study.federation.quorum,
+            study.privacy.secure_sum,
+            study.federation.timeout,
+            pinned_identities(study),
+            noise_in_words(study),
+        ),
+        with_noise(study, StudyTable(study, silo), kit.memory(study)),
+        forms=study_forms(study),
+        rows=silo.rows,
+        data=silo.digest(),
+        policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),
+        tell=lambda text: _log.info("%s: %s", kit.name, text),
+    )
+
+
+def _end_earlier_jobs() -> None:
+    """A server that died left its job behind at the sites: there is a new one now, and only one may answer."""
+    me = psutil.Process()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            same_kit = process.environ().get(KIT) == os.environ[KIT]
+            if same_kit and process.cmdline()[1:3] == me.cmdline()[1:3] and process.create_time() < me.create_time():
+                process.kill()
+                process.wait(_PATIENCE)
+
+
+def _end_with(owner: int) -> None:
+    """A site that was killed must not go on answering by the process it has left behind."""
+    while psutil.pid_exists(owner):
+        time.sleep(0.5)
+    os._exit(1)

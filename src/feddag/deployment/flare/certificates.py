@@ -1,0 +1,44 @@
+"""Until when a kit's certificates hold: told in plain words before a connection fails for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from feddag.deployment.flare.extra import flare
+from feddag.errors import FeddagError
+
+_NOTICE = timedelta(days=14)
+"""How long before its end a certificate is warned of."""
+_REMEDY = "Have new kits made for all participants: feddag federation provision"
+
+
+def check_certificates(startup: Path, names: tuple[str, ...], now: datetime | None = None) -> str | None:
+    """Refuse certificates that do not hold now; a warning where one soon will not."""
+    now = now or datetime.now(UTC)
+    warning = None
+    for path in (startup / name for name in names):
+        certificate = _read(path)
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if now > ends:
+            raise FeddagError(f"{path}: this certificate expired on {ends:%Y-%m-%d %H:%M} UTC. {_REMEDY}.")
+        if now < begins:
+            raise FeddagError(
+                f"{path}: this certificate holds from {begins:%Y-%m-%d %H:%M} UTC, and this machine's clock says "
+                f"{now:%Y-%m-%d %H:%M}. Set the clock."
+            )
+        if ends - now < _NOTICE:
+            warning = f"{path}: this certificate expires on {ends:%Y-%m-%d}, in {(ends - now).days} days. {_REMEDY}."
+    return warning
+
+
+def _read(path: Path) -> Any:
+    try:
+        return flare("cryptography.x509").load_pem_x509_certificate(path.read_bytes())
+    except FileNotFoundError:
+        raise FeddagError(f"{path} is not there. Unpack the kit again.") from None
+    except ValueError as error:
+        if isinstance(error, FeddagError):
+            raise
+        raise FeddagError(f"{path} is damaged ({error}). Unpack the kit again.") from None

@@ -1,0 +1,88 @@
+"""A whole federation on one machine, for a first look: every participant a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from feddag.deployment.flare.analyst import analyst
+from feddag.deployment.flare.kits import ANALYST, SERVER, Kit, provision
+from feddag.graphs import CausalGraph
+from feddag.learners.base import Learner
+from feddag.learners.status import Progress
+from feddag.parallel import ONE_THREAD
+from feddag.silos.simulation import simulate
+from feddag.study import Study
+
+_STUDY = """\
+name = "demo"
+
+[variables]
+{variables}
+
+[method]
+name = "feddag"
+parameters = {{ sharing = "all", model = "linear", it_fl = 1000, seed = {seed} }}
+
+{sites}
+"""
+
+
+def run_demo(sites: int, seed: int, progress: Progress, tell: Callable[[str], None]) -> tuple[Learner, CausalGraph]:
+    """The learned graph, and the true one."""
+    simulation = simulate(5, mechanism="linear", sites=sites, rows=300, seed=seed)
+    names = [silo.name for silo in simulation.silos]
+    with TemporaryDirectory(prefix="feddag-demo-") as scratch:
+        folder = Path(scratch)
+        simulation.write(folder / "data")
+        study_file = folder / "study.toml"
+        study_file.write_text(
+            _STUDY.format(
+                variables="\n".join(f'{name} = "continuous"' for name in simulation.silos[0].columns),
+                sites="\n".join(f"[sites.{name}]" for name in names),
+                seed=seed,
+            )
+        )
+        kits = provision(study_file, folder / "kits", "localhost", free_port())
+        tell(f"A server and {sites} sites start, each with certificates of its own")
+        commands = [["server", "--kit", str(kits[SERVER])]]
+        commands += [
+            ["site", "--kit", str(kits[name]), "--data", str(folder / "data" / f"{name}.csv")] for name in names
+        ]
+        with running(commands):
+            study = Study.load(study_file)
+            with analyst(Kit.open(kits[ANALYST], "analyst"), study, tell) as connected:
+                return connected.run(progress), simulation.truth
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(commands: list[list[str]]) -> Iterator[None]:
+    """Run commands of feddag until the block ends."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "feddag", *command],
+            env={**ONE_THREAD, **os.environ},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for command in commands
+    ]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()

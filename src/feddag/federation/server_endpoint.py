@@ -1,0 +1,374 @@
+"""The server's side of a federation on a network: ask every site, wait for as many as the study needs, sum, remember.
+
+It knows nothing of how messages travel. An engine gives it, for each site that it reaches, a way to call that site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from feddag.errors import FeddagError
+from feddag.federation.journal import Entry, Journal
+from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
+from feddag.federation.secure import SecureRound, SecureServer
+from feddag.federation.wire import decode_answer, encode_task
+
+PING_INTERVAL = 2.0
+"""Seconds between two questions whether a site that works is still there."""
+MOST_MISSED_PINGS = 3
+PING_TIMEOUT = 5.0
+
+
+Call = Callable[[str, Mapping[str, Any], float], dict[str, Any]]
+"""Has a site do something, in so many seconds, and brings its reply. Raises `OutOfReachError` where there is none."""
+
+
+class OutOfReachError(Exception):
+    """A site did not reply."""
+
+
+class PausedError(FeddagError):
+    """Too few sites can be reached for the study to go on. All that was done is kept."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the study says of its federation."""
+
+    study: str
+    """The digest by which all agree on it."""
+    sites: tuple[str, ...]
+    quorum: int
+    timeout: float
+
+
+class ServerEndpoint:
+    """A federation whose sites are reached by calls. Satisfies `feddag.federation.Federation`."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        calls: Mapping[str, Call],
+        journal: Journal,
+        tell: Callable[[str], None],
+        secure: SecureServer | None = None,
+    ) -> None:
+        """`calls` holds the sites that can be reached; `tell` is told what an operator would want to know.
+
+        With `secure`, sums are protected, and those that cannot be are not made.
+        """
+        self.sites = terms.sites
+        self.local_sites = ()
+        self.summed = 0
+        self.ledger = Ledger()
+        self.absent: dict[str, str] = {site: "not connected" for site in terms.sites if site not in calls}
+        """Sites that are not reached any more, and why."""
+        self._slow: dict[str, tuple[Call, _Waiting]] = {}
+        """Sites that took too long for a task, and are still at it."""
+        self.refused: dict[str, str] = {}
+        """Sites that will not go on, and why: to wait for them is of no use."""
+        self._terms = terms
+        self._calls = dict(calls)
+        self._journal = journal
+        self._tell = tell
+        self._secure = secure
+        self._round = 0
+        self._pool = ThreadPoolExecutor(2 * len(terms.sites), thread_name_prefix="feddag-call")
+
+    def open(self) -> None:
+        """Let every site that is reached see the study's digest, and say whether it takes part."""
+        replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
+        if self._secure is not None:
+            self._take(replies, "advertisement", self._secure.add_advertisement)
+            self._lose_slow()
+            self.need(len(self._calls), self._terms.quorum, "take part")
+            replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
+        self._lose_slow()
+        self._tell(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
+        self.need(len(replies), self._terms.quorum, "take part")
+
+    def aggregate(self, task: Task) -> dict[str, np.ndarray]:
+        message = encode_task(task)
+        digest = hashlib.sha256(message).hexdigest()
+        entry = self._journal.read(self._round, digest)
+        if entry is None:
+            entry = self._asked(task, message, digest)
+            self._journal.write(self._round, entry)
+        self._round += 1
+        for site in self.sites:
+            self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
+        self.summed = entry.summed
+        return dict(entry.mean)
+
+    def _asked(self, task: Task, message: bytes, digest: str) -> Entry:
+        needed = len(task.participants) if task.complete else min(self._terms.quorum, len(task.participants))
+        participants = [self.sites[k] for k in task.participants]
+        traffic, attempt = Traffic(), 0
+        while True:
+            self._take_back(needed, participants)
+            reached = [site for site in participants if site in self._calls]
+            self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
+            contents: dict[str, dict[str, Any]] = {
+                site: {"round": self._round, "task": message} for site in self._calls
+            }
+            try:
+                if self._secure is None:
+                    mean, summed = self._plain_mean(participants, contents, needed, traffic)
+                else:
+                    round_ = self._secure.open(self._round, attempt, reached)
+                    mean, summed = self._secure_mean(round_, reached, contents, needed, traffic)
+                return Entry(digest, mean, summed, traffic.sent, traffic.received)
+            except PausedError:
+                if not self._slow:
+                    raise
+                attempt += 1
+            except FeddagError as error:
+                if all(site in self._calls for site in reached):
+                    raise  # nobody was lost: it would fail again
+                self._tell(f"{error} Trying again without those that are lost")
+                attempt += 1
+
+    def _plain_mean(
+        self, participants: Sequence[str], contents: Mapping[str, Mapping[str, Any]], needed: int, traffic: Traffic
+    ) -> tuple[dict[str, np.ndarray], int]:
+        replies = self.ask("work", contents, traffic)
+        answers: dict[str, Answer] = {}
+
+        def take(encoded: bytes, site: str) -> None:
+            answers[site] = decode_answer(encoded)
+
+        for site in participants:
+            if site in replies:
+                self._take({site: replies[site]}, "answer", partial(take, site=site))
+        answers = self._agreeing(answers)
+        self.need(len(answers), needed, f"answered round {self._round + 1}")
+        return weighted_mean(list(answers.values())), len(answers)
+
+    def _secure_mean(
+        self,
+        round_: SecureRound,
+        participants: Sequence[str],
+        contents: Mapping[str, dict[str, Any]],
+        needed: int,
+        traffic: Traffic,
+    ) -> tuple[dict[str, np.ndarray], int]:
+        """Four exchanges, each of what the one before has brought."""
+        for site in participants:
+            contents[site]["opening"] = round_.opening()
+        replies = self.ask("work", contents, traffic)
+        self._take({site: replies[site] for site in participants if site in replies}, "prepared", round_.add_prepared)
+        relays = round_.relays()
+        replies = self.ask("mask", {site: {"relay": relay} for site, relay in relays.items()}, traffic)
+        self._take(replies, "masked", round_.add_masked)
+        self.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
+        message = round_.survivors_message()
+        replies = self.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
+        self._take(replies, "confirmed", round_.add_confirmed)
+        replies = self.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
+        self._take(replies, "revealed", round_.add_revealed)
+        return round_.mean(), len(round_.survivors)
+
+    def _take(self, replies: dict[str, dict[str, Any]], part: str, take: Callable[[Any], None]) -> None:
+        """Hand over a part of each reply; a site whose part is refused is lost, and its reply removed."""
+        for site in list(replies):
+            try:
+                if part not in replies[site]:
+                    raise FeddagError(f"its reply has no {part!r}")
+                take(replies[site][part])
+            except FeddagError as error:
+                self._turn_away(site, str(error))
+                del replies[site]
+
+    def _lose_slow(self) -> None:
+        """Who was too slow to join can do so with the next job only."""
+        for site in list(self._slow):
+            del self._slow[site]
+            self._lose(site, "too slow")
+
+    def _take_back(self, needed: int, participants: Sequence[str]) -> None:
+        """Let slow sites that are ready take part again; wait for them if there are too few without."""
+        while self._slow:
+            for site, (call, waiting) in list(self._slow.items()):
+                if waiting.lost(self._pool, call):
+                    del self._slow[site]
+                    self._lose(site, "no sign of life")
+                elif not waiting.busy:
+                    del self._slow[site]
+                    self._calls[site] = call
+                    self._pool.submit(call, "late", {}, PING_TIMEOUT)
+                    self._tell(f"Site {site!r} has finished, and takes part again")
+            if sum(site in self._calls for site in participants) >= needed:
+                return
+            if self._slow:
+                time.sleep(PING_INTERVAL / 4)
+
+    def need(self, found: int, needed: int, what: str) -> None:
+        if found >= needed:
+            return
+        slow = dict.fromkeys(self._slow, "too slow")
+        reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **slow, **self.refused}.items())
+        message = f"{found} sites {what}, and the study needs {needed} ({reasons})."
+        if found + len(self.absent) + len(self._slow) >= needed:
+            raise PausedError(message)
+        raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
+
+    def ask(
+        self, request: str, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """The replies of those sites, in their order, that give one; the others are absent from now on.
+
+        A site that works long is asked now and then whether it is still there.
+        """
+        contents = {site: content for site, content in contents.items() if site in self._calls}
+        timeout = self._terms.timeout
+        calls = {
+            site: self._pool.submit(_timed, self._calls[site], request, contents[site], timeout) for site in contents
+        }
+        waiting = {site: _Waiting(time.monotonic()) for site in contents}
+        while waiting:
+            wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
+            for site in [site for site in waiting if calls[site].done()]:
+                del waiting[site]
+            for site, state in list(waiting.items()):
+                if state.lost(self._pool, self._calls[site]):
+                    del waiting[site]
+        replies = self._replies(calls)
+        if traffic is not None:
+            traffic.add(contents, replies)
+        return replies
+
+    def _replies(self, calls: Mapping[str, Future[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+        replies = {}
+        for site, call in calls.items():
+            if not call.done():
+                self._lose(site, "no sign of life")
+                continue
+            try:
+                reply = call.result()
+            except TimeoutError:
+                self._slow[site] = (self._calls.pop(site), _Waiting(time.monotonic()))
+                allowed = f"the {self._terms.timeout:g} seconds that the study allows"
+                self._tell(f"Site {site!r} is too slow: it took longer than {allowed} for a task. Going on without it")
+                continue
+            except OutOfReachError as error:
+                self._lose(site, str(error))
+                continue
+            if "error" in reply:
+                self._refuse(site, reply["error"])
+            else:
+                replies[site] = reply
+        return {site: replies[site] for site in self.sites if site in replies}
+
+    def _agreeing(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
+        """Those answers that have the form that most have."""
+        if not answers:
+            return {}
+        forms = {site: _form(answer) for site, answer in answers.items()}
+        common, _ = Counter(forms.values()).most_common(1)[0]
+        for site, form in forms.items():
+            if form != common:
+                self._turn_away(site, f"its answer has the form {form}, and others' {common}")
+        return {site: answer for site, answer in answers.items() if forms[site] == common}
+
+    def _lose(self, site: str, reason: str) -> None:
+        self.absent[site] = reason
+        self._calls.pop(site, None)
+        self._tell(f"Site {site!r} is out of reach ({reason})")
+
+    def _turn_away(self, site: str, reason: str) -> None:
+        """Refuse a site that does not know yet why."""
+        self._pool.submit(self._calls[site], "refused", {"reason": reason}, PING_TIMEOUT)
+        self._refuse(site, reason)
+
+    def _refuse(self, site: str, reason: str) -> None:
+        self.refused[site] = reason
+        self._calls.pop(site, None)
+        self._tell(f"Site {site!r} does not take part any more: {reason}")
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return {"ledger": vars(self.ledger)}, {}
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        del arrays
+        self.ledger = Ledger(**document["ledger"])
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _each(sites: Iterable[str], content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return dict.fromkeys(sites, content)
+
+
+def _timed(call: Call, request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """Tell a site that takes too long from one that cannot be reached."""
+    started = time.monotonic()
+    try:
+        return call(request, content, timeout)
+    except OutOfReachError:
+        if time.monotonic() - started >= timeout:
+            raise TimeoutError from None
+        raise
+
+
+@dataclass
+class Traffic:
+    """Bytes of one round, by site."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+
+    def add(self, contents: Mapping[str, Any], replies: Mapping[str, Any]) -> None:
+        for bytes_, messages in ((self.received, contents), (self.sent, replies)):
+            for site, message in messages.items():
+                bytes_[site] = bytes_.get(site, 0) + _size(message)
+
+
+def _size(message: Any) -> int:
+    """The bytes that a message holds, without what an engine puts around it."""
+    match message:
+        case bytes() | str():
+            return len(message)
+        case dict():
+            return sum(_size(name) + _size(each) for name, each in message.items())
+        case list() | tuple():
+            return sum(map(_size, message))
+        case _:
+            return 8
+
+
+def _form(answer: Answer) -> tuple[tuple[str, str, Sequence[int]], ...]:
+    return tuple((name, str(array.dtype), array.shape) for name, array in sorted(answer.arrays.items()))
+
+
+@dataclass
+class _Waiting:
+    """A site that has not replied yet."""
+
+    asked: float
+    missed: int = 0
+    busy: bool = True
+    """As of its last sign of life."""
+    ping: Future[dict[str, Any]] | None = None
+
+    def lost(self, pool: ThreadPoolExecutor, call: Call) -> bool:
+        """Whether it has missed too many pings; sends the next one when it is time to."""
+        if self.ping is not None and self.ping.done():
+            if self.ping.exception() is None:
+                self.missed, self.busy = 0, bool(self.ping.result().get("busy"))
+            else:
+                self.missed += 1
+            self.ping = None
+        if self.ping is None and time.monotonic() - self.asked >= PING_INTERVAL:
+            self.asked = time.monotonic()
+            self.ping = pool.submit(call, "ping", {}, PING_TIMEOUT)
+        return self.missed >= MOST_MISSED_PINGS

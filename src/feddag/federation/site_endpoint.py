@@ -1,0 +1,331 @@
+"""A site's side of a federation on a network: it answers the tasks of the study it agreed to, and nothing else.
+
+It knows nothing of how messages travel. An engine hands it requests by name, and carries its replies back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feddag import constraints
+from feddag.errors import FeddagError
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.audit import AuditLog, Direction
+from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
+from feddag.federation.disclosures import PLAIN, PROTECTING, SECURE_SUM
+from feddag.federation.forms import Form, check
+from feddag.federation.policy import Policy
+from feddag.federation.protocol import Arrays, Site, Task
+from feddag.federation.secure import Agreement, Message, SecureSite, from_text, to_text
+from feddag.federation.secure.agreement import IDENTITY_BYTES
+from feddag.federation.wire import decode_answer, decode_task, encode_answer
+from feddag.files import atomic_write
+
+_STATE, _LOG, _SECURE, _IDENTITY = "site.npz", "audit.jsonl", "secure-sum.json", "identity.key"
+
+_MOST_WORDS = 500
+"""Characters of what a server may have a site say in its own terminal."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What a site knows of its study before anything is asked."""
+
+    study: str
+    """The digest of what all sites have agreed on."""
+    sites: tuple[str, ...]
+    position: int
+    quorum: int
+    secure_sum: bool
+    timeout: float = 600.0
+    """The seconds that it has for a task."""
+    identities: Mapping[str, bytes] = field(default_factory=dict)
+    """Those keys of sites that the study pins."""
+    noise: str = ""
+    """How the audit log calls the noise in the site's answers, where the study asks for differential privacy."""
+
+    @property
+    def name(self) -> str:
+        return self.sites[self.position]
+
+
+@dataclass
+class _Memory:
+    """What a site remembers of the last task, and what it must have been before."""
+
+    round: int = -1
+    name: str = ""
+    task: str = ""
+    """The digest of what was asked."""
+    answered: int = 0
+    before: Arrays = field(default_factory=dict)
+    after: Arrays = field(default_factory=dict)
+    answer: bytes = b""
+
+    def document(self) -> dict[str, Any]:
+        return {"round": self.round, "name": self.name, "task": self.task, "answered": self.answered}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        answer = np.frombuffer(self.answer, dtype=np.uint8)
+        return {"answer": answer, **prefixed("before", self.before), **prefixed("after", self.after)}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], arrays: Arrays) -> _Memory:
+        return cls(
+            **document,
+            answer=arrays["answer"].tobytes(),
+            before=under("before", arrays),
+            after=under("after", arrays),
+        )
+
+
+class SiteEndpoint:
+    """One site of one study, with all that it must remember in a folder of its own.
+
+    After every task it keeps its state, the state before, and its answer: a server that lost a round asks for it again,
+    and gets the same answer without the work being done twice.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        membership: Membership,
+        site: Site,
+        *,
+        forms: Mapping[str, Form],
+        rows: int,
+        data: str,
+        policy: Policy,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`forms` are the study's tasks. `data` is the digest of the site's table, which must not change meanwhile."""
+        folder.mkdir(parents=True, exist_ok=True)
+        policy.check_study(rows=rows, sites=len(membership.sites), protected=membership.secure_sum)
+        self._path = folder / _STATE
+        self._membership = membership
+        self._site = site
+        self._forms = forms
+        self._data = data
+        self._policy = policy
+        self._tell = tell
+        self._log = AuditLog(folder / _LOG, membership.study, membership.name)
+        self._secure = _secure_site(folder, membership) if membership.secure_sum else None
+        self._memory = _Memory(after=site.snapshot())
+        self._busy = threading.Lock()
+        if self._path.exists():
+            self._take_up()
+
+    def _take_up(self) -> None:
+        document, arrays = load_checkpoint(self._path)
+        if document.pop("data") != self._data:
+            raise FeddagError(
+                f"Site {self._membership.name!r}: the data have changed since the study began. Restore them, or have a "
+                "new study begun."
+            )
+        self._memory = _Memory.of(document, arrays)
+        self._site.restore(self._memory.after)
+
+    def reply(self, request: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what is asked, or say in one line why not. Nothing else leaves this method."""
+        try:
+            if request == "ping":
+                return {"busy": self._busy.locked()}
+            if request not in _REQUESTS:
+                raise FeddagError(f"there is no request {request!r}")
+            with self._busy:
+                return _REQUESTS[request](self, content)
+        except FeddagError as error:
+            message = str(error)
+        except OSError as error:
+            message = f"Site {self._membership.name!r}: {not_kept(self._path.parent, error)}"
+        except Exception as error:
+            logging.getLogger(__name__).exception("%s failed", request)
+            message = f"Site {self._membership.name!r}: {request} failed ({type(error).__name__}); its log says more."
+        self._tell(message)
+        return {"error": message}
+
+    def _join(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        if content["study"] != self._membership.study:
+            raise FeddagError(
+                f"Site {self._membership.name!r} has agreed to the study {self._membership.study[:12]}…, and the "
+                f"server runs {content['study'][:12]}…. Give all the same study file."
+            )
+        self._tell(f"takes part in the study {self._membership.study[:12]}…, {len(self._membership.sites)} sites")
+        return {} if self._secure is None else {"advertisement": self._secure.advertise()}
+
+    def _accept(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        self._protection().accept(content["roster"])
+        return {}
+
+    def _work(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        message, round_ = content["task"], content["round"]
+        name, sites = self._membership.name, len(self._membership.sites)
+        if not constraints.is_whole(round_, 0):
+            raise FeddagError(f"Site {name!r}: the server asks for a round that is no whole number.")
+        task = decode_task(message)
+        check(name, task, self._forms, sites)
+        self._policy.check_task(
+            task.name,
+            rounds_answered=self._memory.answered,
+            sites=len(task.participants),
+            protected=self._membership.secure_sum,
+        )
+        self._log.record("in", task.name, round_, task.arrays, message)
+        answer = self._answer(task, message, round_)
+        if self._membership.position not in task.participants:
+            return {}
+        self._policy.check_answer(task.name, len(answer))
+        if self._secure is not None:
+            prepared = self._secure.prepare(content["opening"])
+            self._log_protection("out", round_, prepared)
+            return {"prepared": prepared}
+        self._log_answer(answer, PLAIN, len(task.participants))
+        return {"answer": answer}
+
+    def _mask(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        relay, answer = content["relay"], self._memory.answer
+        self._check_sites(list(relay["keys"]))
+        self._log_protection("in", self._memory.round, relay)
+        with kept_here(self._membership.name, "mask its numbers", self._tell):
+            masked = self._protection().mask(relay, decode_answer(answer))
+        self._log_answer(masked["vector"], SECURE_SUM, len(relay["keys"]))
+        return {"masked": masked}
+
+    def _confirm(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        confirmed = self._protection().confirm(content["survivors"])
+        self._check_sites(confirmed["survivors"])
+        self._log_protection("out", self._memory.round, confirmed)
+        return {"confirmed": confirmed}
+
+    def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        self._log_protection("in", self._memory.round, content["unmask"])
+        revealed = self._protection().reveal(content["unmask"])
+        self._log_protection("out", self._memory.round, revealed)
+        return {"revealed": revealed}
+
+    def _late(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        del content
+        self._tell(
+            f"took longer than the {self._membership.timeout:g} seconds that the study allows for a task, so that the "
+            "others went on without it; it takes part again now. Give it more of the machine, or the study more time"
+        )
+        return {}
+
+    def _refused(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        reason = "".join(each for each in str(content["reason"])[:_MOST_WORDS] if each.isprintable())
+        self._tell(f"the server takes no more answers of this site: {reason}")
+        return {}
+
+    def _check_sites(self, sites: Sequence[str]) -> None:
+        """Whether the policy allows a sum of those that are really in it, whatever the server had announced."""
+        self._policy.check_task(
+            self._memory.name, rounds_answered=self._memory.answered - 1, sites=len(sites), protected=True
+        )
+
+    def _protection(self) -> SecureSite:
+        if self._secure is None:
+            raise FeddagError(
+                f"Site {self._membership.name!r}: the study has no secure sum, and the server asks for one."
+            )
+        return self._secure
+
+    def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
+        memory = self._memory
+        arrays = decode_answer(memory.answer).arrays
+        protection = " + ".join(filter(None, (protection, self._membership.noise)))
+        self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
+        self._tell(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
+
+    def _log_protection(self, direction: Direction, round_: int, message: Message) -> None:
+        self._log.record(direction, PROTECTING, round_, {}, to_text(message).encode(), protection=SECURE_SUM)
+
+    def _answer(self, task: Task, message: bytes, round_: int) -> bytes:
+        """Work on a task, unless it is the last one again."""
+        memory, digest = self._memory, hashlib.sha256(message).hexdigest()
+        if (memory.round, memory.task) == (round_, digest):
+            return memory.answer
+        if round_ < memory.round:
+            raise FeddagError(
+                f"Site {self._membership.name!r} has answered round {memory.round + 1}, and the server asks for round "
+                f"{round_ + 1}. If this is no message that came late, it has lost its journal: start a new study."
+            )
+        before = memory.before if round_ == memory.round else memory.after
+        self._site.restore(before)
+        with kept_here(self._membership.name, f"work on {task.name}", self._tell):
+            answer = self._site.answer(task)
+        _check_finite(self._membership.name, task, answer.arrays)
+        encoded = encode_answer(answer)
+        memory = _Memory(round_, task.name, digest, memory.answered + 1, before, self._site.snapshot(), encoded)
+        save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
+        self._memory = memory
+        return encoded
+
+    def close(self) -> None:
+        self._log.close()
+
+
+_REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, Any]]] = {
+    "join": SiteEndpoint._join,
+    "accept": SiteEndpoint._accept,
+    "work": SiteEndpoint._work,
+    "mask": SiteEndpoint._mask,
+    "confirm": SiteEndpoint._confirm,
+    "reveal": SiteEndpoint._reveal,
+    "late": SiteEndpoint._late,
+    "refused": SiteEndpoint._refused,
+}
+"""All that a server can ask for, besides a sign of life."""
+
+
+@contextmanager
+def kept_here(site: str, what: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Messages that may name a value are for the site's own eyes; the server is told that there is one."""
+    try:
+        yield
+    except FeddagError as error:
+        tell(str(error))
+        raise FeddagError(f"Site {site!r} could not {what}. Its own log says why.") from None
+
+
+def _check_finite(site: str, task: Task, arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise FeddagError(
+                f"Site {site!r}: its answer to {task.name} has values in {name!r} that are not finite. Bring its "
+                "columns to comparable scales."
+            )
+
+
+def _secure_site(folder: Path, membership: Membership) -> SecureSite:
+    agreement = Agreement(
+        bytes.fromhex(membership.study), membership.sites, membership.quorum, dict(membership.identities)
+    )
+    path = folder / _SECURE
+
+    def keep(state: Message) -> None:
+        with atomic_write(path) as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write(to_text(state))
+
+    state = from_text(path.read_text()) if path.exists() else None
+    return SecureSite(membership.name, agreement, own_identity(folder.parent), keep=keep, state=state)
+
+
+def own_identity(folder: Path) -> bytes:
+    """The site's secret key, made here when it is first needed; it never leaves."""
+    path = folder / _IDENTITY
+    if not path.exists():
+        with atomic_write(path, "wb") as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write(os.urandom(IDENTITY_BYTES))
+    return path.read_bytes()

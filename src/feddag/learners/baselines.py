@@ -1,0 +1,59 @@
+"""Graphs that no data stand behind: the rows of a table of results that every method must beat."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from feddag import constraints
+from feddag.federation import Ledger
+from feddag.graphs import Adjacency, CausalGraph
+from feddag.learners.base import SEED
+from feddag.learners.checkpointing import Watch
+from feddag.learners.single_pass import SinglePass
+from feddag.silos import Silo
+
+
+class DataFree(SinglePass):
+    """A learner that writes `_draw`."""
+
+    @abstractmethod
+    def _draw(self, nodes: int) -> Adjacency: ...
+
+    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+        adjacency = self._draw(len(silos[0].columns))
+        self._once(watch, lambda note: CausalGraph(adjacency, silos[0].columns, adjacency), Ledger())
+
+
+class Empty(DataFree):
+    """The graph without an edge. Its SHD is the number of true edges."""
+
+    parameter_constraints: ClassVar = {}
+
+    def _draw(self, nodes: int) -> Adjacency:
+        return np.zeros((nodes, nodes), dtype=np.int8)
+
+
+class Random(DataFree):
+    """A random DAG: the variables in a random order, and each edge along it with the same probability.
+
+    Args:
+        edges_per_node: The expected number of edges, divided by the number of variables; no more than fit in are drawn.
+        seed: The graph is a function of the number of variables, `edges_per_node` and the seed.
+    """
+
+    parameter_constraints: ClassVar = {"edges_per_node": constraints.at_least_zero, "seed": SEED}
+
+    def __init__(self, *, edges_per_node: float = 1.0, seed: int = 0) -> None:
+        self.edges_per_node = edges_per_node
+        self.seed = seed
+
+    def _draw(self, nodes: int) -> Adjacency:
+        draw = np.random.default_rng(self.seed)
+        order = draw.permutation(nodes)
+        probability = 2 * self.edges_per_node / (nodes - 1)
+        adjacency = np.zeros((nodes, nodes), dtype=np.int8)
+        adjacency[np.ix_(order, order)] = np.triu(draw.random((nodes, nodes)) < probability, k=1)
+        return adjacency

@@ -1,0 +1,184 @@
+"""A site's part in FedDAG (Algorithm 2, "self-updating"): some steps of Adam on its own rows.
+
+This is all that ever touches a site's data, whichever engine carries the task.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from feddag.errors import FeddagError
+from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
+from feddag.learners.knowledge import Knowledge
+from feddag.models import ACYCLICITY, Model, Parameters
+from feddag.models.pytrees import flatten, unflatten
+from feddag.silos import Silo
+
+SOLVE = "feddag.solve"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The local sub-problem (eq. 7), but for α and ρ, which come with every task."""
+
+    model: Model
+    acyclicity: str
+    l1: float
+    learning_rate: float
+    knowledge: Knowledge | None = None
+    """Of which edges are certain, and which impossible, whatever the parameters say; None for none."""
+
+    def __call__(
+        self,
+        params: Parameters,
+        data: Any,
+        alpha: Float[Array, ""],
+        rho: Float[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The loss to minimise, and its first term alone."""
+        params = self.held(params)
+        adjacency = self.model.adjacency(params, key)
+        fit = self.model.fit(params, adjacency, data)
+        h = self.h(adjacency)
+        # h·(α + ρ/2·h), since h² may overflow where ρ/2·h² does not
+        return fit + self.l1 * self._sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
+
+    def held(self, params: Parameters) -> Parameters:
+        """The parameters with what is known in the place of what they say about it."""
+        if self.knowledge is None:
+            return params
+        impossible, certain = self.knowledge.impossible, self.knowledge.certain
+        graph = self.model.held(jnp.asarray(params["graph"]), impossible=impossible, certain=certain)
+        return {**params, "graph": graph}
+
+    def h(self, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """How far a draw of the adjacency matrix is from acyclic. Certain edges count in full, however small."""
+        if self.knowledge is not None:
+            adjacency = jnp.where(self.knowledge.certain, 1, adjacency)
+        return ACYCLICITY[self.acyclicity](adjacency**2)
+
+    def _sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Of those edges that need not be there."""
+        if self.knowledge is not None:
+            certain = self.knowledge.certain
+            graph = self.model.held(params["graph"], impossible=certain, certain=np.zeros_like(certain))
+            params, adjacency = {**params, "graph": graph}, jnp.where(certain, 0, adjacency)
+        return self.model.sparsity(params, adjacency)
+
+    def edge_scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
+        """Of the model, by its parameters and by what is known."""
+        return self.model.edge_scores(np.asarray(self.held(params)["graph"]))
+
+
+SERVER = -1
+"""The server's place among the sites, as far as randomness goes."""
+
+
+def site_key(seed: int, position: int) -> PRNGKeyArray:
+    """What a site's masks are drawn from."""
+    return jax.random.fold_in(jax.random.key(seed), position + 1)
+
+
+def initial_parameters(model: Model, nodes: int, seed: int, position: int) -> Parameters:
+    return model.init(np.random.default_rng([seed, position + 1]), nodes)
+
+
+@cache
+def _optimiser(learning_rate: float) -> optax.GradientTransformation:
+    return optax.adam(learning_rate)
+
+
+@cache
+def _compiled_phase(objective: Objective, steps: int) -> Any:
+    """`steps` steps of Adam as one program: no Python between them."""
+    optimiser = _optimiser(objective.learning_rate)
+
+    def phase(params, optimiser_state, data, alpha, rho, h, key):
+        def step(carry, k):
+            params, optimiser_state = carry
+            (loss, fit), gradient = jax.value_and_grad(objective, has_aux=True)(
+                params, data, alpha, rho, jax.random.fold_in(key, k)
+            )
+            updates, optimiser_state = optimiser.update(gradient, optimiser_state, params)
+            updates = objective.model.scaled(updates, params, h)
+            return (optax.apply_updates(params, updates), optimiser_state), (loss, fit)
+
+        carry, (losses, fits) = jax.lax.scan(step, (params, optimiser_state), jnp.arange(steps))
+        return *carry, losses[-1], fits[-1]
+
+    return jax.jit(phase, donate_argnums=(0, 1))
+
+
+class LocalSolver:
+    """One site: its rows, its model, its Adam state. Satisfies `feddag.federation.Site`."""
+
+    def __init__(
+        self,
+        silo: Silo,
+        position: int,
+        objective: Objective,
+        *,
+        sharing: str,
+        weighting: str,
+        seed: int,
+    ) -> None:
+        self.name = silo.name
+        self.means = silo.values.mean(axis=0)
+        self.loss = self.fit = math.nan
+        self._device = jax.local_devices()[position % jax.local_device_count()]
+        self._objective = objective
+        self._sharing = sharing
+        self._weight = float(silo.rows) if weighting == "rows" else 1.0
+        self._key = site_key(seed, position)
+        with jax.default_device(self._device):
+            self._data = objective.model.prepare(silo.values)
+            self.params = jax.device_put(initial_parameters(objective.model, len(silo.columns), seed, position))
+            self._optimiser_state = _optimiser(objective.learning_rate).init(self.params)
+
+    def answer(self, task: Task) -> Answer:
+        """Take over what is shared, improve it on the site's own rows, and give it back."""
+        if task.name != SOLVE:
+            raise unknown_task(self.name, task, (SOLVE,))
+        with jax.default_device(self._device):
+            params = take_over(self.params, task.arrays)
+            phase = _compiled_phase(self._objective, int(task.numbers["steps"]))
+            self.params, self._optimiser_state, loss, fit = phase(
+                params,
+                self._optimiser_state,
+                self._data,
+                *(jnp.float32(task.numbers[name]) for name in ("alpha", "rho", "h")),
+                jax.random.fold_in(self._key, task.round),
+            )
+            self.loss, self.fit = float(loss), float(fit)
+        if not math.isfinite(self.loss):
+            raise FeddagError(
+                f"Site {self.name!r}: the loss is {self.loss} after round {task.round + 1}. Bring the columns to "
+                "scales near 1, lower learning_rate or, with hundreds of variables, choose acyclicity='log-det'."
+            )
+        return Answer(self._weight, shared_part(self.params, self._sharing))
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return flatten((self.params, self._optimiser_state))
+
+    def restore(self, state: Arrays) -> None:
+        with jax.default_device(self._device):
+            self.params, self._optimiser_state = unflatten((self.params, self._optimiser_state), state)
+
+
+def shared_part(params: Parameters, sharing: str) -> dict[str, np.ndarray]:
+    """What leaves a site: the graph's parameters (GS-FedDAG), or all of them (AS-FedDAG)."""
+    return flatten(params if sharing == "all" else {"graph": params["graph"]})
+
+
+def take_over(params: Parameters, shared: Arrays) -> Parameters:
+    return unflatten(params, flatten(params) | dict(shared))

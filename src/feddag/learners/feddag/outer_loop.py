@@ -1,0 +1,184 @@
+"""The server's side of FedDAG (Algorithms 1 and 2): it draws participants, averages, and presses for a DAG.
+
+It sees weighted means of the sites' shared parameters and nothing else, and runs on any `Federation`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from feddag.federation import Federation, Task
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays
+from feddag.learners.feddag.augmented_lagrangian import AugmentedLagrangian, Schedule
+from feddag.learners.feddag.history import History, Round, SiteView
+from feddag.learners.feddag.local_solver import (
+    SERVER,
+    SOLVE,
+    Objective,
+    initial_parameters,
+    shared_part,
+    site_key,
+    take_over,
+)
+from feddag.models import Parameters
+
+_ACYCLICITY_DRAWS = 16
+"""Masks over which E[h(U)] is averaged."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the server needs to know before the first round."""
+
+    nodes: int
+    objective: Objective
+    schedule: Schedule
+    phases: tuple[int, ...]
+    """Local steps between aggregations, over one sub-problem."""
+    participants: int
+    """How many sites enter each average."""
+    sharing: str
+    threshold: float
+    seed: int
+
+
+@dataclass
+class _State:
+    """Where the run stands; with the sites' own state, all that is needed to go on."""
+
+    lagrangian: AugmentedLagrangian
+    shared: Arrays
+    phase: int = 0
+    round: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    history: History = field(default_factory=History)
+
+
+class Coordinator:
+    """Runs a plan on a federation, and can be stopped and taken up after any round."""
+
+    def __init__(self, federation: Federation, plan: Plan, view: Callable[[], SiteView] | None = None) -> None:
+        """`view` shows each site's own model to the history; only an engine that holds all sites has one."""
+        self._federation = federation
+        self._plan = plan
+        self._view = view
+        self._template = initial_parameters(plan.objective.model, plan.nodes, plan.seed, SERVER)
+        self._state = _State(AugmentedLagrangian.start(plan.schedule), shared_part(self._template, plan.sharing))
+
+    @property
+    def history(self) -> History:
+        return self._state.history
+
+    @property
+    def params(self) -> Parameters:
+        """The averaged parameters, as far as they are shared, and what is known."""
+        return self._plan.objective.held(take_over(self._template, self._state.shared))
+
+    @property
+    def shared(self) -> Arrays:
+        """The last average, as it goes out to the sites."""
+        return self._state.shared
+
+    def run(self, after_round: Callable[[Round], None]) -> None:
+        """Solve sub-problems until the graph is acyclic, or ρ or the number of updates reaches its limit."""
+        state, plan = self._state, self._plan
+        while not state.lagrangian.finished:
+            record = self._aggregate(plan.phases[state.phase])
+            state.history.rounds.append(record)
+            state.phase += 1
+            if state.phase == len(plan.phases):
+                state.phase = 0
+                state.lagrangian = state.lagrangian.after(record.h, plan.schedule)
+                state.history.graphs.append(np.array(self.params["graph"]))
+            after_round(record)
+
+    def _aggregate(self, steps: int) -> Round:
+        """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
+        state, plan, started = self._state, self._plan, time.monotonic()
+        lagrangian = state.lagrangian
+        state.shared = self._federation.aggregate(
+            Task(
+                name=SOLVE,
+                round=state.round,
+                numbers={
+                    "steps": steps,
+                    "alpha": lagrangian.alpha,
+                    "rho": lagrangian.rho,
+                    "h": state.history.rounds[-1].h if state.history.rounds else 1.0,
+                },
+                arrays=state.shared,
+                participants=_draw(len(self._federation.sites), plan.participants, plan.seed, state.round),
+            )
+        )
+        params = self.params
+        h = _expected_acyclicity(plan.objective, params, plan.seed, state.round)
+        scores = plan.objective.edge_scores(params)
+        state.round += 1
+        state.step += steps
+        state.seconds += time.monotonic() - started
+        return Round(
+            round=state.round,
+            sub_problem=lagrangian.sub_problem + 1,
+            step=state.step,
+            rho=lagrangian.rho,
+            alpha=lagrangian.alpha,
+            h=h,
+            edges=int((scores > plan.threshold).sum()),
+            seconds=state.seconds,
+            sites=None if self._view is None else self._view(),
+            **self._federation.ledger.so_far(),
+        )
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = self._state
+        rounds, graphs = state.history.snapshot()
+        document = {
+            "lagrangian": asdict(state.lagrangian),
+            "phase": state.phase,
+            "round": state.round,
+            "step": state.step,
+            "seconds": state.seconds,
+            "rounds": rounds,
+        }
+        return document, prefixed("shared", state.shared) | prefixed("graphs", graphs)
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        self._state = _State(
+            lagrangian=AugmentedLagrangian(**document["lagrangian"]),
+            shared=under("shared", arrays),
+            phase=document["phase"],
+            round=document["round"],
+            step=document["step"],
+            seconds=document["seconds"],
+            history=History.restored(document["rounds"], under("graphs", arrays)),
+        )
+
+
+def _draw(sites: int, participants: int, seed: int, round_: int) -> tuple[int, ...]:
+    """Which sites enter this round's average: a function of the seed and the round alone."""
+    chosen = np.random.default_rng([seed, round_]).choice(sites, size=participants, replace=False)
+    return tuple(sorted(chosen.tolist()))
+
+
+def _expected_acyclicity(objective: Objective, params: Parameters, seed: int, round_: int) -> float:
+    """`E[h(U)]` over a few masks drawn from the averaged parameters."""
+    key = jax.random.fold_in(site_key(seed, SERVER), round_)
+    return float(_compiled_acyclicity(objective)(params, key))
+
+
+@cache
+def _compiled_acyclicity(objective: Objective) -> Any:
+    def evaluate(params, key):
+        keys = jax.random.split(key, _ACYCLICITY_DRAWS)
+        return jax.lax.map(lambda k: objective.h(objective.model.adjacency(params, k)), keys).mean()
+
+    return jax.jit(evaluate)

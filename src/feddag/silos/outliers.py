@@ -1,0 +1,49 @@
+"""Few values so far from all others of their column that what is learned of it is about them.
+
+Mostly slips of typing, or numbers that stand for "not recorded".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Float
+
+from feddag.silos.silo import Silo
+
+FEW = 0.01
+"""Of a column's values; but one in any case."""
+MOST_OF_THE_VARIANCE = 0.5
+"""The share of it that few values must make up to be told."""
+
+
+def outlier_warnings(silos: Iterable[Silo]) -> list[str]:
+    """A warning for each column that has some, of the first site where it has. For sites' own eyes: it tells values."""
+    found: dict[str, list[str]] = {}
+    for silo in silos:
+        for name, kind, values in zip(silo.columns, silo.kinds, silo.values.T, strict=True):
+            if not kind.discrete and (told := _far(values)):
+                found.setdefault(name, []).append(f"Site {silo.name!r}, column {name!r}: {told}")
+    return [first + (f" The same at {len(others)} more sites." if others else "") for first, *others in found.values()]
+
+
+def _far(values: Float[np.ndarray, " row"]) -> str | None:
+    squares = (values - np.median(values)) ** 2
+    farthest = np.sort(squares)[::-1]
+    shares = farthest.cumsum() / farthest.sum()
+    few = max(1, math.floor(FEW * len(values)))
+    if shares[few - 1] <= MOST_OF_THE_VARIANCE:
+        return None
+    needed = np.searchsorted(shares, MOST_OF_THE_VARIANCE, side="right")
+    is_far = squares >= farthest[needed] / 4  # and those half as far
+    far, others = np.unique(values[is_far]), values[~is_far]
+    given = f"{far[0]:g}" if len(far) == 1 else f"{far[0]:g} to {far[-1]:g}"
+    several = "1 value" if is_far.sum() == 1 else f"{is_far.sum()} values"
+    share = squares[is_far].sum() / squares.sum()
+    return (
+        f"{share:.0%} of the spread is {several} of {len(values)} ({given}); all others lie between "
+        f"{others.min():g} and {others.max():g}. What is learned of the column is about these rows: "
+        "mend them, declare the values missing or, if they are right, take logarithms."
+    )
