@@ -27,6 +27,7 @@ from feddag import constraints
 from feddag.constraints import Grid
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
+from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.registry import Regime, find_method, make_learner
@@ -38,7 +39,11 @@ from feddag.trust.sites import levels_of
 
 PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
-SCORE = "selection.score"
+SCORE = TaskSpec(
+    "selection.score",
+    "How well a graph predicts rows that the site has laid aside",
+    {"score": Output("one number for the graph")},
+)
 
 Progress = Callable[[int, int, Status], None]
 """Called with the combination's position, their number, and where its fit stands."""
@@ -133,8 +138,7 @@ def select(
 def mean_score(federation: Federation, graph: CausalGraph, columns: Sequence[str], *, round_: int = 1) -> float:
     """Of a graph, over the validation rows of all sites; an open direction is taken as one of those possible."""
     adjacency = dag_extension(graph.reordered(columns).adjacency)
-    everyone = tuple(range(len(federation.sites)))
-    mean = federation.aggregate(Task(SCORE, round_, {}, {"adjacency": adjacency}, everyone, complete=True))
+    mean = SCORE.ask(federation, round_, {"adjacency": adjacency})
     return float(mean["score"])
 
 
@@ -161,8 +165,8 @@ class Validation(Stateless):
         self._own = OwnRegressions(self.training.values, silo.values[chosen], levels_of(silo))
 
     def answer(self, task: Task) -> Answer:
-        if task.name != SCORE:
-            raise unknown_task(self.name, task, (SCORE,))
+        if task.name != SCORE.name:
+            raise unknown_task(self.name, task, (SCORE.name,))
         return Answer(float(len(self._own.held_out)), {"score": np.array(self.score(task.arrays["adjacency"]))})
 
     def score(self, adjacency: Adjacency) -> float:

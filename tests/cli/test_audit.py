@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from feddag.federation.audit import AuditLog, verify
-from feddag.federation.disclosures import PROTECTING, SECURE_SUM
+from feddag.federation.protection import PROTECTING, SECURE_SUM
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog, BrokenLogError, verify
-from feddag.federation.disclosures import SECURE_SUM
+from feddag.federation.protection import SECURE_SUM
 
 STUDY = "ab" * 32
 U = {"graph": np.zeros((10, 10), np.float32)}

@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
+from feddag.deployment.endpoints import known_tasks
 from feddag.errors import FeddagError
-from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.policy import EXAMPLE, Policy
 
 STUDY = {"rows": 100, "sites": 4, "protected": True}
@@ -44,7 +44,7 @@ def test_rules_that_are_not_named_have_their_defaults(written):
 def test_what_keeps_to_the_rules_is_allowed():
     policy = Policy(minimum_rows=100, minimum_sites=4, maximum_rounds=1, maximum_answer_bytes=10)
     policy.check_study(**STUDY)
-    for task in DISCLOSURES:
+    for task in known_tasks():
         policy.check_task(task, **TASK)
     policy.check_answer("search.rows", 10)
     Policy().check_answer("search.rows", 10**12)

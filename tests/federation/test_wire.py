@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from feddag.deployment.endpoints import known_tasks
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Task
-from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.wire import decode_answer, decode_task, encode_answer, encode_task
 from feddag.models import DAGGNN, NOTEARSMLP, Linear, MaskedMLP
 from feddag.models.pytrees import flatten
@@ -38,7 +38,7 @@ arrays = st.dictionaries(
 )
 tasks = st.builds(
     Task,
-    name=st.sampled_from(sorted(DISCLOSURES)),
+    name=st.sampled_from(sorted(known_tasks())),
     round=st.integers(0, 2**53 - 1),
     numbers=st.dictionaries(names, finite, max_size=4),
     arrays=arrays,

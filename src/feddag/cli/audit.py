@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,8 @@ from rich.text import Text
 
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
-from feddag.federation.audit import BrokenLogError, Flow, Summary, verify
-from feddag.federation.disclosures import DISCLOSURES, PROTECTING, Disclosure, protection_words
+from feddag.federation.audit import BrokenLogError, Disclosure, Flow, Summary, verify
+from feddag.federation.protection import PROTECTING, PROTECTING_DISCLOSES, describe_protection
 
 
 def audit(
@@ -54,7 +55,7 @@ def _print(console: Console, summary: Summary) -> None:
         say(f"\n{title}:", "bold")
         flows = [flow for flow in summary.flows if flow.direction == direction]
         for flow in flows:
-            for line in _described(flow):
+            for line in _described(flow, summary.disclosures):
                 say(line)
         if not flows:
             say("  Nothing.")
@@ -71,16 +72,16 @@ def _events(summary: Summary) -> list[str]:
     return events
 
 
-def _described(flow: Flow) -> list[str]:
+def _described(flow: Flow, disclosures: Mapping[str, Disclosure]) -> list[str]:
     amount = f"{_times(flow.messages)}, {decimal(flow.bytes)}"
     if flow.direction == "in":
         return [f"  {flow.task}: {amount}"]
-    disclosure = DISCLOSURES.get(flow.task, Disclosure(f"The task {flow.task}, which this version does not know", {}))
     if flow.task == PROTECTING:
-        return [f"  {disclosure.summary}: {amount}"]
-    lines = [f"  {disclosure.summary}: {amount}, {protection_words(flow.protection, flow.sites)}"]
+        return [f"  {PROTECTING_DISCLOSES}: {amount}"]
+    disclosure = disclosures.get(flow.task, Disclosure(f"The task {flow.task}, which the log does not explain"))
+    lines = [f"  {disclosure.summary}: {amount}, {describe_protection(flow.protection, flow.sites)}"]
     for name, seen in flow.arrays.items():
-        words = disclosure.words(name)
+        words = disclosure.describe(name)
         lines.append(f"    {name}: {_shapes(seen)}{words and f', {words}'}")
     return lines
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from feddag.deployment.endpoints import federated_learner
+from feddag.deployment.endpoints import federated_learner, known_tasks
 from feddag.deployment.flare.environment import DATA, POLICY
 from feddag.deployment.flare.kits import Kit
 from feddag.deployment.flare.processes import run
@@ -37,6 +37,7 @@ def site(
     study = opened.study()
     federated_learner(study)
     rules = Policy() if policy is None else Policy.load(policy)
+    rules.check_names(known_tasks())
     silo = study.silo(opened.name, data)
     rules.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
     identity = public_identity(own_identity(opened.memory(study).parent)).hex()

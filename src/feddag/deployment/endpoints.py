@@ -10,19 +10,21 @@ import numpy as np
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
-from feddag.federation.forms import LARGEST_VALUE, SMALLEST_SPREAD, Between, Form
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.secure import Agreement, SecureServer
+from feddag.federation.tasks import LARGEST_VALUE, SMALLEST_SPREAD, Bounds, Output, TaskSpec, by_name
 from feddag.learners.federated import FederatedLearner
+from feddag.learners.regimes import InRegime
+from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
 from feddag.silos import Silo
-from feddag.silos.scaling import SQUARES, Moments, ScaleSite, common_scale, scale_forms, scaled
+from feddag.silos.scaling import SQUARES, Moments, ScaleSite, common_scale, scale_tasks, scaled
 from feddag.study import Study
-from feddag.trust.assessment import Assessment, assess_federation, assessment_forms
+from feddag.trust.assessment import ASSESSMENT_TASKS, Assessment, assess_federation, assessment_tasks
 from feddag.trust.sites import TrustSite
 from feddag.trust.sortability import is_unit_free
 
-SET_SCALE = "scale.set"
+SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
 
 
 def federated_learner(study: Study) -> FederatedLearner:
@@ -37,15 +39,24 @@ def federated_learner(study: Study) -> FederatedLearner:
     return learner
 
 
-def study_forms(study: Study) -> dict[str, Form]:
-    """All tasks of the study, and what each may bring."""
-    forms = dict(federated_learner(study).forms(study.columns, len(study.sites)))
+def study_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return all tasks of the study, with bounds on what each brings."""
+    tasks = dict(federated_learner(study).tasks(study.columns, len(study.sites)))
     if study.preparation.scale == "federated":
         continuous = sum(not variable.kind.discrete for variable in study.variables)
-        deviation = Between(SMALLEST_SPREAD, LARGEST_VALUE, shape=(continuous,))
-        forms |= scale_forms(continuous)
-        forms[SET_SCALE] = Form(arrays={**forms[SQUARES].arrays, "deviation": deviation})
-    return forms | (assessment_forms(study.columns, len(study.sites)) if study.trust.assess else {})
+        deviation = Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(continuous,))
+        tasks |= scale_tasks(continuous)
+        moments = {**tasks[SQUARES.name].arrays, "deviation": deviation}
+        tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
+    return tasks | (assessment_tasks(study.columns) if study.trust.assess else {})
+
+
+def known_tasks() -> dict[str, TaskSpec]:
+    """Return every task that a study on this installation may ask, those of other packages' methods among them."""
+    learners = [method.learner() for method in METHODS.values()]
+    of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
+    scaling = (*scale_tasks(0).values(), SET_SCALE)
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS))
 
 
 def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
@@ -53,8 +64,7 @@ def learn(study: Study, federation: Federation, progress: Progress) -> Federated
     learner = federated_learner(study)
     if study.preparation.scale == "federated":
         moments = common_scale(federation)
-        everyone = tuple(range(len(federation.sites)))
-        federation.aggregate(Task(SET_SCALE, 0, {}, moments._asdict(), everyone, complete=True))
+        SET_SCALE.ask(federation, 0, moments._asdict())
     return learner.fit_federation(federation, study.columns, progress=progress)
 
 
@@ -82,7 +92,7 @@ class StudyTable:
         self.name = silo.name
         self._learner = federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
-        self._checks = set(assessment_forms(study.columns, len(study.sites))) if study.trust.assess else set()
+        self._checks = set(assessment_tasks(study.columns)) if study.trust.assess else set()
         self._silo = silo
         self._scale: Moments | None = None
         self._site: Site | None = None
@@ -91,7 +101,7 @@ class StudyTable:
             self._take_up(silo)
 
     def answer(self, task: Task) -> Answer:
-        if task.name == SET_SCALE:
+        if task.name == SET_SCALE.name:
             self._begin(Moments(**task.arrays))
             return Answer(1.0, {"done": np.array(1.0)})
         if task.name.startswith("scale."):

@@ -17,14 +17,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
 from feddag.errors import FeddagError
-from feddag.federation.disclosures import PLAIN
+from feddag.federation.protection import PLAIN
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.files import lock
 
 Direction = Literal["in", "out"]
@@ -68,6 +70,7 @@ class AuditLog:
         self._size = whole
         self.head = entries[-1][1] if entries else _NOTHING
         """The last line's hash, to be sent with the results."""
+        self._declared = {entry["task"] for entry, _ in entries if entry["event"] == "task"}
         if first is not None and (first["study"], first["site"]) != (study_hash, site):
             raise FeddagError(
                 f"{self.path} is the log of site {first['site']!r} in the study {first['study'][:12]}…, not of "
@@ -81,6 +84,14 @@ class AuditLog:
             self._append({"event": "resumed", "feddag": version("feddag")})
         if whole < len(content):
             self._append({"event": "repaired", "bytes_removed": len(content) - whole})
+
+    def declare(self, spec: TaskSpec) -> None:
+        """Write down what answers to a task disclose, before the first of them: the log explains itself."""
+        if spec.name in self._declared:
+            return
+        answers = {name: output.discloses for name, output in spec.answers.items()}
+        self._append({"event": "task", "task": spec.name, "discloses": spec.discloses, "answers": answers})
+        self._declared.add(spec.name)
 
     def record(
         self,
@@ -96,7 +107,7 @@ class AuditLog:
         """Write down a message before it is sent, or as it came in. Once this returns, the line is on the disk.
 
         `payload` is what the message is on the wire, of which the log keeps size and hash. `protection` is such that
-        `feddag.federation.disclosures.protection_words` knows it, and `sites` is how many enter the sum.
+        `feddag.federation.protection.describe_protection` knows it, and `sites` is how many enter the sum.
         """
         self._append(
             {
@@ -159,6 +170,19 @@ class Flow:
             self.arrays.setdefault(pattern, set()).add((dtype, *map(int, shape)))
 
 
+@dataclass(frozen=True)
+class Disclosure:
+    """What answers to a task disclose, in the words of the site's own log."""
+
+    summary: str
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """By the array's name, in which * stands for anything."""
+
+    def describe(self, array: str) -> str:
+        """Say what an array discloses; an empty text where the log says nothing of it."""
+        return next((words for name, words in self.answers.items() if fnmatchcase(array, name)), "")
+
+
 @dataclass
 class Summary:
     """What a log whose chain is whole has to say."""
@@ -175,6 +199,8 @@ class Summary:
     unfinished: bool
     """Whether the last line was cut short, as a kill leaves it."""
     flows: list[Flow]
+    disclosures: dict[str, Disclosure]
+    """By task."""
 
 
 def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
@@ -192,11 +218,14 @@ def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
         raise BrokenLogError(path, len(entries), f"the log ends without the head {head[:12]}…, which it once had")
     first, last = entries[0][0], entries[-1][0]
     flows: dict[tuple[Any, ...], Flow] = {}
+    disclosures: dict[str, Disclosure] = {}
     for line, (entry, _) in enumerate(entries, start=1):
         try:
             if entry["event"] == "message":
                 key = (entry["direction"], entry["task"], entry["protection"], int(entry["sites"]))
                 flows.setdefault(key, Flow(*key)).add(int(entry["bytes"]), entry["arrays"])
+            elif entry["event"] == "task":
+                disclosures[entry["task"]] = Disclosure(entry["discloses"], dict(entry["answers"]))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BrokenLogError(path, line, "the message is not described as feddag does") from None
     events = [entry["event"] for entry, _ in entries]
@@ -212,6 +241,7 @@ def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
         repaired=events.count("repaired"),
         unfinished=whole < len(content),
         flows=list(flows.values()),
+        disclosures=disclosures,
     )
 
 

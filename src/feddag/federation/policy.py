@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self
 
 from feddag import constraints
 from feddag.errors import FeddagError
-from feddag.federation.disclosures import DISCLOSURES
 
 EXAMPLE = """\
 # What this site is willing to disclose. Only the site itself writes this file: chmod go-w policy.toml
@@ -101,12 +100,16 @@ class Policy:
             if not cls.rules[rule].accepts(value):
                 wording = cls.rules[rule].wording.removesuffix(" or None")
                 raise FeddagError(f"{path}: {constraints.refusal(rule, wording, value)}")
-        for pattern in rules.get("tasks", ()):
-            if not any(fnmatchcase(task, pattern) for task in DISCLOSURES):
-                raise FeddagError(
-                    f"{path}: tasks has {pattern!r}, which is no task. {_suggestion(pattern, DISCLOSURES)}"
-                )
         return cls(**{**rules, "tasks": tuple(rules.get("tasks", cls.tasks))}, source=str(path))
+
+    def check_names(self, tasks: Iterable[str]) -> None:
+        """Refuse a pattern that matches none of the tasks that this installation knows."""
+        known = dict.fromkeys(tasks)
+        for pattern in self.tasks:
+            if not any(fnmatchcase(task, pattern) for task in known):
+                raise FeddagError(
+                    f"{self.source}: tasks has {pattern!r}, which is no task. {_suggestion(pattern, known)}"
+                )
 
     def check_study(self, *, rows: int, sites: int, protected: bool) -> None:
         """Refuse to take part in a study of so many sites, with so many rows of one's own."""

@@ -22,12 +22,12 @@ from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.audit import AuditLog, Direction
 from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
-from feddag.federation.disclosures import PLAIN, PROTECTING, SECURE_SUM
-from feddag.federation.forms import Form, check
 from feddag.federation.policy import Policy
+from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.secure import Agreement, Message, SecureSite, from_text, to_text
 from feddag.federation.secure.agreement import IDENTITY_BYTES
+from feddag.federation.tasks import TaskSpec, find_task
 from feddag.federation.wire import decode_answer, decode_task, encode_answer
 from feddag.files import atomic_write
 
@@ -102,19 +102,19 @@ class SiteEndpoint:
         membership: Membership,
         site: Site,
         *,
-        forms: Mapping[str, Form],
+        tasks: Mapping[str, TaskSpec],
         rows: int,
         data: str,
         policy: Policy,
         tell: Callable[[str], None],
     ) -> None:
-        """`forms` are the study's tasks. `data` is the digest of the site's table, which must not change meanwhile."""
+        """`tasks` are the study's. `data` is the digest of the site's table, which must not change meanwhile."""
         folder.mkdir(parents=True, exist_ok=True)
         policy.check_study(rows=rows, sites=len(membership.sites), protected=membership.secure_sum)
         self._path = folder / _STATE
         self._membership = membership
         self._site = site
-        self._forms = forms
+        self._tasks = tasks
         self._data = data
         self._policy = policy
         self._tell = tell
@@ -173,15 +173,17 @@ class SiteEndpoint:
         if not constraints.is_whole(round_, 0):
             raise FeddagError(f"Site {name!r}: the server asks for a round that is no whole number.")
         task = decode_task(message)
-        check(name, task, self._forms, sites)
+        spec = find_task(name, task, self._tasks)
+        spec.check_task(name, task, sites)
         self._policy.check_task(
             task.name,
             rounds_answered=self._memory.answered,
             sites=len(task.participants),
             protected=self._membership.secure_sum,
         )
+        self._log.declare(spec)
         self._log.record("in", task.name, round_, task.arrays, message)
-        answer = self._answer(task, message, round_)
+        answer = self._answer(spec, task, message, round_)
         if self._membership.position not in task.participants:
             return {}
         self._policy.check_answer(task.name, len(answer))
@@ -249,7 +251,7 @@ class SiteEndpoint:
     def _log_protection(self, direction: Direction, round_: int, message: Message) -> None:
         self._log.record(direction, PROTECTING, round_, {}, to_text(message).encode(), protection=SECURE_SUM)
 
-    def _answer(self, task: Task, message: bytes, round_: int) -> bytes:
+    def _answer(self, spec: TaskSpec, task: Task, message: bytes, round_: int) -> bytes:
         """Work on a task, unless it is the last one again."""
         memory, digest = self._memory, hashlib.sha256(message).hexdigest()
         if (memory.round, memory.task) == (round_, digest):
@@ -263,6 +265,7 @@ class SiteEndpoint:
         self._site.restore(before)
         with kept_here(self._membership.name, f"work on {task.name}", self._tell):
             answer = self._site.answer(task)
+        spec.check_answer(self._membership.name, task, answer.arrays)
         _check_finite(self._membership.name, task, answer.arrays)
         encoded = encode_answer(answer)
         memory = _Memory(round_, task.name, digest, memory.answered + 1, before, self._site.snapshot(), encoded)

@@ -19,14 +19,22 @@ from scipy.optimize import minimize
 
 from feddag import constraints
 from feddag.federation import Answer, Federation, Task, unknown_task
-from feddag.federation.forms import MOST_ROWS, Between, Form, like
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import MOST_ROWS, Bounds, Output, TaskSpec, bounds_like, by_name
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.notears import acyclicity, joined
 from feddag.learners.single_pass import FederatedSinglePass, Note
 
-ROWS = "admm.rows"
-FIT = "admm.fit"
+ROWS = TaskSpec("admm.rows", "The number of rows", {"rows": Output("the number of rows")})
+FIT = TaskSpec(
+    "admm.fit",
+    "Equations fitted to the site's own rows, drawn towards the common ones",
+    {
+        "W": Output("for each possible edge its weights, plus the scaled multipliers", None),
+        "*": Output("other parameters of the equations, plus the scaled multipliers", None),
+    },
+    every_site=False,
+)
 
 _RHO_INIT, _ACYCLICITY_FACTOR, _CONSENSUS_FACTOR = 1e-3, 1.75, 1.25
 _PRECISE = {"ftol": 0.0, "gtol": 1e-8, "maxiter": 500}
@@ -38,6 +46,7 @@ Flat = Float[np.ndarray, " parameter"]
 class ConsensusADMM(FederatedSinglePass):
     """A learner that writes `site`, whose sites are `AgreeingSite`s, and `_start`."""
 
+    task_specs: ClassVar = (ROWS, FIT)
     parameter_constraints: ClassVar[Mapping[str, constraints.Constraint]] = {
         "l1": constraints.at_least_zero,
         "threshold": constraints.positive,
@@ -54,11 +63,11 @@ class ConsensusADMM(FederatedSinglePass):
     def _start(self, nodes: int) -> dict[str, np.ndarray]:
         """The common parameters to begin with. All of `W[..., i, j]` are zero just where there is no edge i → j."""
 
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+    def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         del sites
-        rho = Between(_RHO_INIT, max(_RHO_INIT, self.rho_max * _CONSENSUS_FACTOR))
-        numbers = {"rows": Between(1, MOST_ROWS, whole=True), "rho": rho}
-        return {ROWS: Form(), FIT: Form(numbers, like(self._start(len(columns))))}
+        rho = Bounds(_RHO_INIT, max(_RHO_INIT, self.rho_max * _CONSENSUS_FACTOR))
+        numbers = {"rows": Bounds(1, MOST_ROWS, whole=True), "rho": rho}
+        return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self._start(len(columns))))))
 
     def _threshold(self) -> float:
         return self.threshold
@@ -71,12 +80,11 @@ class ConsensusADMM(FederatedSinglePass):
 
     def solve(self, federation: Federation, nodes: int, note: Note = lambda figures: None) -> dict[str, np.ndarray]:
         """The common parameters before any threshold."""
-        everyone = tuple(range(len(federation.sites)))
-        rows = float(federation.aggregate(Task(ROWS, 0, {}, {}, everyone, complete=True))["rows"]) * len(everyone)
+        rows = float(ROWS.ask(federation)["rows"]) * len(federation.sites)
         common = self._start(nodes)
         alpha, rho, consensus_rho = 0.0, _RHO_INIT, _RHO_INIT
         for round_ in range(1, self.it_max + 1):
-            found = federation.aggregate(Task(FIT, round_, {"rows": rows, "rho": consensus_rho}, common, everyone))
+            found = FIT.ask(federation, round_, common, {"rows": rows, "rho": consensus_rho})
             pull = federation.summed * consensus_rho
             # on all but the graph the sites decide alone
             common = found | {"W": _compromise(common["W"], found["W"], pull, self.l1, alpha, rho)}
@@ -132,10 +140,10 @@ class AgreeingSite(ABC):
 
     def answer(self, task: Task) -> Answer:
         """The parameters plus the multipliers over ρ: all that the server's problem needs of them, in their sum."""
-        if task.name == ROWS:
+        if task.name == ROWS.name:
             return Answer(1.0, {"rows": np.array(float(self.rows))})
-        if task.name != FIT:
-            raise unknown_task(self.name, task, (ROWS, FIT))
+        if task.name != FIT.name:
+            raise unknown_task(self.name, task, (ROWS.name, FIT.name))
         common, rho = _flat(task.arrays), task.numbers["rho"]
         if self.own is None or self.multipliers is None:
             self.own, self.multipliers = common, np.zeros_like(common)

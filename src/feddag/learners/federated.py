@@ -8,10 +8,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from feddag.federation import Federation, InProcess, Site
-from feddag.federation.forms import Form
+from feddag.federation.tasks import TaskSpec, by_name
 from feddag.learners.base import Learner
 from feddag.learners.checkpointing import Watch
 from feddag.learners.status import Progress
@@ -19,7 +19,10 @@ from feddag.silos import Silo
 
 
 class FederatedLearner(Learner):
-    """A learner that writes `site` and `_learn`."""
+    """A learner that writes `site` and `_learn`, and declares its tasks."""
+
+    task_specs: ClassVar[Sequence[TaskSpec]]
+    """Every task that its sites may be asked, whatever the parameters."""
 
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
@@ -29,10 +32,13 @@ class FederatedLearner(Learner):
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         """Set the learned attributes, as of `_fit`, by what the sites answer."""
 
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
-        """The tasks of its sites, and what each may bring: on a network, a site refuses everything else."""
+    def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
+        """Return the tasks of one study, with bounds on what each brings: a site on a network refuses all else.
+
+        By default these are all of `task_specs` as they are, which bring nothing.
+        """
         del columns, sites
-        return {}
+        return by_name(self.task_specs)
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         """Refuse parameters with which so many sites cannot learn about these variables."""

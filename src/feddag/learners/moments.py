@@ -5,18 +5,41 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from feddag.federation import Answer, Federation, Site, Stateless, Task, unknown_task
-from feddag.federation.forms import LARGEST_VALUE, Between, Form
+from feddag.federation.tasks import LARGEST_VALUE, Bounds, Output, TaskSpec, by_name
 from feddag.graphs import CausalGraph
 from feddag.learners.single_pass import FederatedSinglePass, Note
 from feddag.silos import Silo
 
-SUMS = "moments.sums"
-PRODUCTS = "moments.products"
+SUMS = TaskSpec(
+    "moments.sums",
+    "The number of rows, and the sum of each variable",
+    {
+        "rows": Output("the number of rows"),
+        "sum": Output("for each variable its sum over all rows", ("variable",)),
+    },
+)
+PRODUCTS = TaskSpec(
+    "moments.products",
+    "How the variables vary together",
+    {
+        "products": Output(
+            "for each pair of variables the sum of their products over all rows, about the common mean",
+            ("variable", "variable"),
+        )
+    },
+)
+
+
+def moments_tasks(variables: int) -> dict[str, TaskSpec]:
+    """Return the tasks of `summed_moments`, with bounds on what they bring."""
+    mean = Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(variables,))
+    return by_name((SUMS, PRODUCTS.with_bounds(arrays={"mean": mean})))
 
 
 @dataclass(frozen=True)
@@ -36,6 +59,8 @@ class FromMoments(FederatedSinglePass):
     the common mean; all summed over sites.
     """
 
+    task_specs: ClassVar = (SUMS, PRODUCTS)
+
     @abstractmethod
     def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         """The graph with its scores."""
@@ -44,10 +69,9 @@ class FromMoments(FederatedSinglePass):
         del position
         return Summands(silo.name, silo.values)
 
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+    def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         del sites
-        mean = Between(-LARGEST_VALUE, LARGEST_VALUE, shape=(len(columns),))
-        return {SUMS: Form(), PRODUCTS: Form(arrays={"mean": mean})}
+        return moments_tasks(len(columns))
 
     def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
         return self._learn_moments(summed_moments(federation, columns), note)
@@ -55,11 +79,10 @@ class FromMoments(FederatedSinglePass):
 
 def summed_moments(federation: Federation, columns: tuple[str, ...]) -> Moments:
     """The moments of all rows. The mean comes first, since products about it lose no digits."""
-    everyone = tuple(range(len(federation.sites)))
-    first = federation.aggregate(Task(SUMS, 1, {}, {}, everyone, complete=True))
+    first = SUMS.ask(federation, 1)
     mean = first["sum"] / first["rows"]
-    second = federation.aggregate(Task(PRODUCTS, 2, {}, {"mean": mean}, everyone, complete=True))
-    return Moments(round(float(first["rows"]) * len(everyone)), columns, second["products"] / first["rows"])
+    second = PRODUCTS.ask(federation, 2, {"mean": mean})
+    return Moments(round(float(first["rows"]) * len(federation.sites)), columns, second["products"] / first["rows"])
 
 
 @dataclass
@@ -70,9 +93,9 @@ class Summands(Stateless):
     values: Float[np.ndarray, "row node"]
 
     def answer(self, task: Task) -> Answer:
-        if task.name == SUMS:
+        if task.name == SUMS.name:
             return Answer(1.0, {"rows": np.array(float(len(self.values))), "sum": self.values.sum(axis=0)})
-        if task.name == PRODUCTS:
+        if task.name == PRODUCTS.name:
             centred = self.values - task.arrays["mean"]
             return Answer(1.0, {"products": centred.T @ centred})
-        raise unknown_task(self.name, task, (SUMS, PRODUCTS))
+        raise unknown_task(self.name, task, (SUMS.name, PRODUCTS.name))

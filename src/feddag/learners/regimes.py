@@ -24,8 +24,8 @@ from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task, unknown_task
 from feddag.federation.arrays import prefixed, under
-from feddag.federation.forms import Form
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner
 from feddag.learners.checkpointing import Watch
@@ -35,6 +35,16 @@ from feddag.silos.variable_types import Kind
 
 POOLED = "all sites"
 """The name of the table that holds all rows."""
+
+VOTE = TaskSpec(
+    "regimes.vote",
+    "The graph that the site has learned alone",
+    {
+        "directed": Output("for each possible edge whether it is there", ("variable", "variable")),
+        "undirected": Output("the same for undirected edges", ("variable", "variable")),
+    },
+    every_site=False,
+)
 
 
 class InRegime(FederatedLearner):
@@ -58,6 +68,8 @@ class InRegime(FederatedLearner):
         "learner": constraints.Constraint("a learner", lambda value: isinstance(value, Learner)),
         "regime": constraints.one_of(("all", "separate", "voting")),
     }
+
+    task_specs: ClassVar = (VOTE,)
 
     regime: Literal["all", "separate", "voting"]
     learners_: dict[str, Learner]
@@ -114,10 +126,6 @@ class InRegime(FederatedLearner):
         del position
         self.learner.check([silo])
         return _Voter(silo.name, lambda: self._fresh().fit([silo]).graph_)
-
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
-        del columns, sites
-        return {VOTE: Form()}
 
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         if self.regime != "voting":
@@ -176,11 +184,8 @@ class InRegime(FederatedLearner):
         return self
 
 
-VOTE = "regimes.vote"
-
-
 def _vote(federation: Federation, columns: Sequence[str]) -> CausalGraph:
-    mean = federation.aggregate(Task(VOTE, 1, {}, {}, tuple(range(len(federation.sites)))))
+    mean = VOTE.ask(federation, 1)
     voters = federation.summed
     # whole numbers again, so that no rounding decides a tie
     counts = {name: np.rint(shares * voters) for name, shares in mean.items()}
@@ -196,8 +201,8 @@ class _Voter:
     adjacency: Adjacency | None = None
 
     def answer(self, task: Task) -> Answer:
-        if task.name != VOTE:
-            raise unknown_task(self.name, task, (VOTE,))
+        if task.name != VOTE.name:
+            raise unknown_task(self.name, task, (VOTE.name,))
         if self.adjacency is None:
             self.adjacency = self.learn().adjacency
         directed, undirected = ballot(self.adjacency)

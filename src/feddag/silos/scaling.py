@@ -14,12 +14,23 @@ import numpy as np
 from jaxtyping import Float
 
 from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
-from feddag.federation.forms import LARGEST_VALUE, Between, Form
+from feddag.federation.tasks import LARGEST_VALUE, Bounds, Output, TaskSpec, by_name
 from feddag.silos.preparation import Scale
 from feddag.silos.silo import Silo
 
-SUMS = "scale.sums"
-SQUARES = "scale.squares"
+SUMS = TaskSpec(
+    "scale.sums",
+    "The number of rows, and the sum of each continuous variable",
+    {
+        "rows": Output("the number of rows"),
+        "sum": Output("for each continuous variable its sum over all rows", ("variable",)),
+    },
+)
+SQUARES = TaskSpec(
+    "scale.squares",
+    "How much each continuous variable varies",
+    {"squares": Output("for each continuous variable the sum of its squares about the common mean", ("variable",))},
+)
 
 
 class Moments(NamedTuple):
@@ -36,17 +47,16 @@ def own_scale(silo: Silo) -> Moments:
 
 def common_scale(federation: Federation) -> Moments:
     """The server's side: of all rows of all sites."""
-    everyone = tuple(range(len(federation.sites)))
-    first = federation.aggregate(Task(SUMS, 1, {}, {}, everyone, complete=True))
+    first = SUMS.ask(federation, 1)
     mean = first["sum"] / first["rows"]
-    second = federation.aggregate(Task(SQUARES, 2, {}, {"mean": mean}, everyone, complete=True))
+    second = SQUARES.ask(federation, 2, {"mean": mean})
     return Moments(mean, np.sqrt(second["squares"] / first["rows"]))
 
 
-def scale_forms(columns: int) -> dict[str, Form]:
-    """What the tasks may bring, with so many continuous columns."""
-    mean = Between(-LARGEST_VALUE, LARGEST_VALUE, shape=(columns,))
-    return {SUMS: Form(), SQUARES: Form(arrays={"mean": mean})}
+def scale_tasks(columns: int) -> dict[str, TaskSpec]:
+    """Return the tasks of `common_scale`, with bounds for so many continuous columns."""
+    mean = Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(columns,))
+    return by_name((SUMS, SQUARES.with_bounds(arrays={"mean": mean})))
 
 
 class ScaleSite(Stateless):
@@ -57,10 +67,10 @@ class ScaleSite(Stateless):
         self._values = _continuous(silo)
 
     def answer(self, task: Task) -> Answer:
-        if task.name == SUMS:
+        if task.name == SUMS.name:
             return Answer(1.0, {"rows": np.array(float(len(self._values))), "sum": self._values.sum(axis=0)})
-        if task.name != SQUARES:
-            raise unknown_task(self.name, task, (SUMS, SQUARES))
+        if task.name != SQUARES.name:
+            raise unknown_task(self.name, task, (SUMS.name, SQUARES.name))
         return Answer(1.0, {"squares": ((self._values - task.arrays["mean"]) ** 2).sum(axis=0)})
 
 

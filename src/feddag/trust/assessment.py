@@ -14,16 +14,17 @@ from threadpoolctl import threadpool_limits
 
 from feddag.errors import FeddagError
 from feddag.federation import Federation, InProcess
-from feddag.federation.forms import Between, Form
+from feddag.federation.tasks import Bounds, TaskSpec, by_name
 from feddag.graphs import Adjacency, dag_extension, is_dag, shd
 from feddag.learners.base import Learner
-from feddag.learners.moments import Moments, summed_moments
+from feddag.learners.moments import PRODUCTS, SUMS, Moments, moments_tasks, summed_moments
 from feddag.learners.sortnregress import SortnRegress
 from feddag.silos import Silo, read_silos
 from feddag.silos.outliers import outlier_warnings
 from feddag.trust.held_out import HeldOut, held_out
-from feddag.trust.sites import HELD_OUT, ROWS, TrustSite
+from feddag.trust.sites import TrustSite
 from feddag.trust.sortability import Sortability, is_unit_free, same, sortability, warn_after, warn_before
+from feddag.trust.tasks import HELD_OUT, ROWS
 from feddag.trust.verdict import RANDOM_GRAPHS, SORTED, rivals, verdict
 
 LEAVES_SITE = (
@@ -98,20 +99,21 @@ def assess_federation(
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 
 
-def assessment_forms(columns: Sequence[str], sites: int) -> dict[str, Form]:
-    """The tasks that `assess_federation` asks for, and what each may bring."""
+ASSESSMENT_TASKS = (SUMS, PRODUCTS, ROWS, HELD_OUT)
+"""The tasks of `assess_federation`."""
+
+
+def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
+    """Return the tasks of `assess_federation`, with bounds on what each brings."""
     nodes, graphs = len(columns), 2 + RANDOM_GRAPHS + len(SORTED)
     arrays = {
-        "graphs": Between(0, 1, "uint8", ("graph", nodes, nodes)),
-        "terms": Between(-1, 1, shape=("comparison", "graph")),
+        "graphs": Bounds(0, 1, "uint8", ("graph", nodes, nodes)),
+        "terms": Bounds(-1, 1, shape=("comparison", "graph")),
     }
     lengths = {"graph": graphs, "comparison": graphs}
     rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
-    return {
-        **SortnRegress().forms(columns, sites),
-        ROWS: Form(),
-        HELD_OUT: Form(arrays=arrays, lengths=lengths, rules=rules),
-    }
+    checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
+    return moments_tasks(nodes) | by_name(checks)
 
 
 def _by_sorting(moments: Moments) -> dict[str, Adjacency]:

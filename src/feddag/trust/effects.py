@@ -21,9 +21,8 @@ from feddag.graphs import CausalGraph, dag_extension, parent_sets
 from feddag.learners.base import Learner
 from feddag.learners.feddag import FedDAG
 from feddag.silos import Silo, read_silos
-from feddag.trust import sites
+from feddag.trust import sites, tasks
 from feddag.trust.assessment import trust_sites
-from feddag.trust.held_out import ask
 
 TOGETHER = "all sites"
 
@@ -77,7 +76,7 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
     task = {"pair": np.array(pair), "adjust": members}
     with trust_sites(silos) as (federation, local):
         found = {site.name: site.slopes(task) for site in local}
-        found[TOGETHER] = _mean(ask(federation, sites.EFFECTS, task), federation.summed)
+        found[TOGETHER] = _mean(tasks.EFFECTS.ask(federation, 0, task), federation.summed)
     by_mechanisms = _by_mechanisms(learner, silos, *pair) if isinstance(learner, FedDAG) else {}
     names = ["; ".join(columns[parent] for parent in parents) for parents in adjusted]
     estimates = tuple(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from feddag.federation import Federation, Task
+from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency
 from feddag.learners.search.sites import standard_error
-from feddag.trust import sites
+from feddag.trust import tasks
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,6 @@ class HeldOut:
     """The standard error of the difference: over sites or over rows, whichever is larger."""
 
 
-def ask(federation: Federation, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
-    return federation.aggregate(Task(name, 0, {}, arrays, tuple(range(len(federation.sites))), complete=True))
-
-
 def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, list[Adjacency]]) -> list[HeldOut]:
     """Compare the learned graph with others; where a name stands for several, with their mean."""
     graphs = [learned, *(graph for several in rivals.values() for graph in several)]
@@ -41,7 +37,7 @@ def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, li
     for k, several in enumerate(rivals.values(), start=1):
         terms[k, first : first + len(several)] -= 1 / len(several)
         first += len(several)
-    answer = ask(federation, sites.HELD_OUT, {"graphs": np.array(graphs, dtype=np.uint8), "terms": terms})
+    answer = tasks.HELD_OUT.ask(federation, 0, {"graphs": np.array(graphs, dtype=np.uint8), "terms": terms})
     errors = standard_errors(federation, answer)
     best = float(answer["scores"][0])
     return [
@@ -52,5 +48,5 @@ def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, li
 
 def standard_errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " comparison"]:
     """Of differences on rows held out, from the sums of what `spread` returns."""
-    rows = float(ask(federation, sites.ROWS, {})["held_out"]) * federation.summed
+    rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
     return standard_error(answer, answer["row_first"], rows, federation.summed)

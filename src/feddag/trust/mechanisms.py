@@ -23,9 +23,8 @@ from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.search.discrete import LogLikelihood
 from feddag.silos import read_silos
-from feddag.trust import sites
+from feddag.trust import sites, tasks
 from feddag.trust.assessment import trust_sites
-from feddag.trust.held_out import ask
 from feddag.trust.own_regressions import families
 from feddag.trust.regression import CategoryFit, GaussianFit, Sums, layer_ends
 from feddag.trust.verdict import CERTAIN
@@ -44,7 +43,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
     dag = dag_extension(graph.reordered(columns).adjacency)
     with trust_sites(silos) as (federation, local):
         common = common_mechanisms(federation, dag, levels)
-        answer = ask(federation, sites.MECHANISMS, common)
+        answer = tasks.MECHANISMS.ask(federation, 0, common)
         gains, errors = answer["row_first"], _errors(federation, answer)
         fits = {site.name: site.mechanism_fits(common) for site in local}
     return pd.DataFrame(
@@ -67,7 +66,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
 
 def _errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " node"]:
     """Over rows alone: the sites in question are these, and no sample of others."""
-    rows = float(ask(federation, sites.ROWS, {})["held_out"]) * federation.summed
+    rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
     return np.sqrt(np.maximum(answer["row_second"] - answer["row_first"] ** 2, 0.0) / rows)
 
 
@@ -75,11 +74,11 @@ def common_mechanisms(
     federation: Federation, dag: Adjacency, levels: Int[np.ndarray, " node"]
 ) -> dict[str, np.ndarray]:
     """The regressions that all sites' training rows speak for together, and what they are standardised with."""
-    rows = round(float(ask(federation, sites.ROWS, {})["training"]) * federation.summed)
-    mean = ask(federation, sites.MEANS, {})["mean"]
-    variance = ask(federation, sites.VARIANCES, {"mean": mean})["variance"]
+    rows = round(float(tasks.ROWS.ask(federation)["training"]) * federation.summed)
+    mean = tasks.MEANS.ask(federation)["mean"]
+    variance = tasks.VARIANCES.ask(federation, 0, {"mean": mean})["variance"]
     task = {"mean": mean, "variance": variance, "rows": np.array(rows), "graph": dag.astype(np.uint8)}
-    answer = ask(federation, sites.SUMS, task)
+    answer = tasks.SUMS.ask(federation, 0, task)
     fits = {}
     for child, parents in families(dag):
         sums, ends = under(f"{child}", answer), layer_ends(parents, levels, rows, summed=True)
@@ -94,5 +93,5 @@ def common_mechanisms(
 
 def _likelihood(federation: Federation, question: Arrays, rows: int, theta: np.ndarray) -> LogLikelihood:
     """Of all sites' rows."""
-    mean = ask(federation, sites.LOGISTIC, {**question, "theta": theta})
+    mean = tasks.LOGISTIC.ask(federation, 0, {**question, "theta": theta})
     return LogLikelihood(rows * float(mean["value"]), rows * mean["gradient"], rows * mean["curvature"])

@@ -15,17 +15,9 @@ from feddag.federation.protocol import Arrays
 from feddag.learners.moments import Summands
 from feddag.learners.search.sites import spread
 from feddag.silos import Silo
+from feddag.trust import tasks
 from feddag.trust.own_regressions import Family, OwnRegressions, families
 from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, likelihood, seen_levels
-
-ROWS = "trust.rows"
-HELD_OUT = "trust.held-out"
-MEANS = "trust.means"
-VARIANCES = "trust.variances"
-SUMS = "trust.sums"
-LOGISTIC = "trust.logistic"
-MECHANISMS = "trust.mechanisms"
-EFFECTS = "trust.effects"
 
 HELD_OUT_SHARE = 0.2
 MOST_ROWS = 2000
@@ -55,17 +47,17 @@ class TrustSite(Stateless):
         self._own = OwnRegressions(self._training, self._held_out, self._levels)
 
     def answer(self, task: Task) -> Answer:
-        if task.name == ROWS:
+        if task.name == tasks.ROWS.name:
             counts = {"held_out": len(self._held_out), "training": len(self._training)}
             return Answer(1.0, {name: np.array(float(count)) for name, count in counts.items()})
         answers: dict[str, tuple[float, Callable[[Arrays], dict[str, np.ndarray]]]] = {
-            HELD_OUT: (len(self._held_out), self._graphs),
-            MEANS: (len(self._training), lambda arrays: {"mean": self._training.mean(axis=0)}),
-            VARIANCES: (len(self._training), self._variances),
-            SUMS: (len(self._training), self._sums),
-            LOGISTIC: (len(self._training), self._logistic),
-            MECHANISMS: (len(self._held_out), self._mechanisms),
-            EFFECTS: (1.0, self._effects),
+            tasks.HELD_OUT.name: (len(self._held_out), self._graphs),
+            tasks.MEANS.name: (len(self._training), lambda arrays: {"mean": self._training.mean(axis=0)}),
+            tasks.VARIANCES.name: (len(self._training), self._variances),
+            tasks.SUMS.name: (len(self._training), self._sums),
+            tasks.LOGISTIC.name: (len(self._training), self._logistic),
+            tasks.MECHANISMS.name: (len(self._held_out), self._mechanisms),
+            tasks.EFFECTS.name: (1.0, self._effects),
         }
         if task.name not in answers:
             return self._summands.answer(task)

@@ -11,7 +11,7 @@ from feddag.deployment.endpoints import (
     noise_in_words,
     pinned_identities,
     secure_server,
-    study_forms,
+    study_tasks,
 )
 from feddag.federation.journal import Journal
 from feddag.federation.policy import Policy
@@ -65,7 +65,7 @@ class Net:
                 noise_in_words(study),
             ),
             self.wrap(StudyTable(study, study.silo(silo.name, silo.to_frame()))),
-            forms=study_forms(study),
+            tasks=study_tasks(study),
             rows=silo.rows,
             data=silo.digest(),
             policy=Policy(unprotected_sums=not study.privacy.secure_sum),

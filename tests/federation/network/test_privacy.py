@@ -13,7 +13,7 @@ from feddag import FeddagError
 from feddag.deployment.endpoints import (
     StudyTable,
     spent_privacy,
-    study_forms,
+    study_tasks,
     with_noise,
 )
 from feddag.federation.audit import verify
@@ -57,7 +57,7 @@ def test_a_site_s_own_policy_has_the_last_word(tmp_path):
             tmp_path / "memory",
             Membership(study.digest, NAMES, 0, 3, secure_sum=False),
             StudyTable(study, SIMULATION.silos[0]),
-            forms=study_forms(study),
+            tasks=study_tasks(study),
             rows=60,
             data="",
             policy=Policy(),

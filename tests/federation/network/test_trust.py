@@ -10,11 +10,11 @@ from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
 from feddag.deployment.endpoints import (
     assess,
+    known_tasks,
     learn,
-    study_forms,
+    study_tasks,
 )
 from feddag.federation.audit import verify
-from feddag.federation.disclosures import DISCLOSURES
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
 from feddag.federation.server_endpoint import OutOfReachError
@@ -63,7 +63,7 @@ def test_all_that_the_checks_take_stands_in_a_site_s_log_in_plain_words(tmp_path
     assert set(sent) >= CHECKS
     for task in CHECKS:
         assert (sent[task].protection, sent[task].sites) == ("secure sum", 4)
-        assert all(DISCLOSURES[task].words(array) for array in sent[task].arrays)
+        assert all(known_tasks()[task].describe(array) for array in sent[task].arrays)
 
 
 def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path):
@@ -76,8 +76,8 @@ def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path
 
 
 def test_other_questions_of_trust_stay_unanswered():
-    known = set(study_forms(study_of(more=ON)))
-    assert {name for name in DISCLOSURES if name.startswith("trust.")} & known == {"trust.rows", "trust.held-out"}
+    known = set(study_tasks(study_of(more=ON)))
+    assert {name for name in known_tasks() if name.startswith("trust.")} & known == {"trust.rows", "trust.held-out"}
 
 
 def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_graph(tmp_path):

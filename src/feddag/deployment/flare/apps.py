@@ -26,12 +26,13 @@ from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
 from feddag.deployment.endpoints import (
     StudyTable,
     assess,
+    known_tasks,
     learn,
     noise_in_words,
     pinned_identities,
     secure_server,
     spent_privacy,
-    study_forms,
+    study_tasks,
     with_noise,
 )
 from feddag.deployment.flare.environment import DATA, KIT, OWNER, POLICY
@@ -189,6 +190,8 @@ def _station(digest: str) -> SiteEndpoint:
     with kept_here(kit.name, "read its table as the study says", _log.error):
         silo = study.silo(kit.name, os.environ[DATA])
     names = tuple(site.name for site in study.sites)
+    policy = Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy()
+    policy.check_names(known_tasks())
     return SiteEndpoint(
         kit.memory(study),
         Membership(
@@ -202,10 +205,10 @@ def _station(digest: str) -> SiteEndpoint:
             noise_in_words(study),
         ),
         with_noise(study, StudyTable(study, silo), kit.memory(study)),
-        forms=study_forms(study),
+        tasks=study_tasks(study),
         rows=silo.rows,
         data=silo.digest(),
-        policy=Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy(),
+        policy=policy,
         tell=lambda text: _log.info("%s: %s", kit.name, text),
     )
 

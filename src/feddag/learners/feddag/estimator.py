@@ -27,8 +27,8 @@ from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Federation, InProcess, Ledger
 from feddag.federation.arrays import prefixed, under
-from feddag.federation.forms import LARGEST_SINGLE, Between, Form, like
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import LARGEST_SINGLE, Bounds, TaskSpec, bounds_like, by_name
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
@@ -104,6 +104,7 @@ class FedDAG(FederatedLearner):
         True
     """
 
+    task_specs: ClassVar = (SOLVE,)
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("graph", "all", "none")),
         "model": constraints.one_of(("mlp", "linear", "notears-mlp", "dag-gnn")),
@@ -368,16 +369,17 @@ class FedDAG(FederatedLearner):
             seed=self.seed,
         )
 
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+    def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         plan = self._plan(columns, sites)
         schedule, template = plan.schedule, initial_parameters(plan.objective.model, plan.nodes, plan.seed, SERVER)
         numbers = {
-            "steps": Between(1, max(plan.phases), whole=True),
-            "alpha": Between(schedule.alpha_init, LARGEST_SINGLE),
-            "rho": Between(schedule.rho_init, max(schedule.rho_init, schedule.rho_max)),
-            "h": Between(0, LARGEST_SINGLE),
+            "steps": Bounds(1, max(plan.phases), whole=True),
+            "alpha": Bounds(schedule.alpha_init, LARGEST_SINGLE),
+            "rho": Bounds(schedule.rho_init, max(schedule.rho_init, schedule.rho_max)),
+            "h": Bounds(0, LARGEST_SINGLE),
         }
-        return {SOLVE: Form(numbers, like(shared_part(template, plan.sharing)), participants=plan.participants)}
+        shared = bounds_like(shared_part(template, plan.sharing))
+        return by_name((SOLVE.with_bounds(numbers=numbers, arrays=shared, participants=plan.participants),))
 
     def _learned(self, federation: Federation, columns: Sequence[str], watch: Watch) -> _Learned:
         plan = self._plan(columns, len(federation.sites))

@@ -18,12 +18,21 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
+from feddag.federation.tasks import Output, TaskSpec
 from feddag.learners.knowledge import Knowledge
 from feddag.models import ACYCLICITY, Model, Parameters
 from feddag.models.pytrees import flatten, unflatten
 from feddag.silos import Silo
 
-SOLVE = "feddag.solve"
+SOLVE = TaskSpec(
+    "feddag.solve",
+    "Parameters of the common graph, after some steps of learning on the site's own rows",
+    {
+        "graph": Output("for each possible edge its logit or its weights", None),
+        "mechanism/*": Output("parameters of the mechanisms, where all sites have them in common", None),
+    },
+    every_site=False,
+)
 
 
 @dataclass(frozen=True)
@@ -147,8 +156,8 @@ class LocalSolver:
 
     def answer(self, task: Task) -> Answer:
         """Take over what is shared, improve it on the site's own rows, and give it back."""
-        if task.name != SOLVE:
-            raise unknown_task(self.name, task, (SOLVE,))
+        if task.name != SOLVE.name:
+            raise unknown_task(self.name, task, (SOLVE.name,))
         with jax.default_device(self._device):
             params = take_over(self.params, task.arrays)
             phase = _compiled_phase(self._objective, int(task.numbers["steps"]))

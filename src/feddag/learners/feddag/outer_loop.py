@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from feddag.federation import Federation, Task
+from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.feddag.augmented_lagrangian import AugmentedLagrangian, Schedule
@@ -105,19 +105,17 @@ class Coordinator:
         """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
         lagrangian = state.lagrangian
-        state.shared = self._federation.aggregate(
-            Task(
-                name=SOLVE,
-                round=state.round,
-                numbers={
-                    "steps": steps,
-                    "alpha": lagrangian.alpha,
-                    "rho": lagrangian.rho,
-                    "h": state.history.rounds[-1].h if state.history.rounds else 1.0,
-                },
-                arrays=state.shared,
-                participants=_draw(len(self._federation.sites), plan.participants, plan.seed, state.round),
-            )
+        state.shared = SOLVE.ask(
+            self._federation,
+            state.round,
+            state.shared,
+            {
+                "steps": steps,
+                "alpha": lagrangian.alpha,
+                "rho": lagrangian.rho,
+                "h": state.history.rounds[-1].h if state.history.rounds else 1.0,
+            },
+            _draw(len(self._federation.sites), plan.participants, plan.seed, state.round),
         )
         params = self.params
         h = _expected_acyclicity(plan.objective, params, plan.seed, state.round)

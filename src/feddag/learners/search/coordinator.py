@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int8
 
-from feddag.federation import Federation, Task
+from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import Directions, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
@@ -152,11 +153,10 @@ class Coordinator:
                 self._best = found
             yield found
 
-    def _ask(self, name: str, arrays: Arrays) -> dict[str, np.ndarray]:
+    def _ask(self, task: TaskSpec, arrays: Arrays) -> dict[str, np.ndarray]:
         self._tell()
         number = len(self.history.rounds)
-        everyone = tuple(range(len(self._federation.sites)))
-        answer = self._federation.aggregate(Task(name, number, {}, arrays, everyone, complete=True))
+        answer = task.ask(self._federation, number, arrays)
         self._untold = True
         return answer
 

@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Federation, Site
-from feddag.federation.forms import Form
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
 from feddag.learners.base import SEED, WORKERS
@@ -37,10 +37,10 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.coordinator import Coordinator, History, Round
 from feddag.learners.search.directions import EdgeEvidence
-from feddag.learners.search.forms import search_forms
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
+from feddag.learners.search.tasks import TASKS, search_tasks
 from feddag.learners.status import Status
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
@@ -92,6 +92,7 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
+    task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("graph", "all")),
         "noise": constraints.one_of(("free", "equal")),
@@ -183,9 +184,9 @@ class EvidenceSearch(FederatedLearner):
             return CommonMechanisms(silo)
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")
 
-    def forms(self, columns: Sequence[str], sites: int) -> Mapping[str, Form]:
+    def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         del sites
-        return search_forms(len(columns), common_mechanisms=self.sharing == "all")
+        return search_tasks(len(columns), common_mechanisms=self.sharing == "all")
 
     def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
         with threadpool_limits(1):

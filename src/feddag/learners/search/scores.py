@@ -14,8 +14,9 @@ from jaxtyping import Float, Int8, UInt8
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import parents_of
-from feddag.learners.search import sites
+from feddag.learners.search import tasks
 from feddag.learners.search.evidence import (
     LEAST_VARIANCE,
     ROWS_PER_SUMMED_FUNCTION,
@@ -29,18 +30,16 @@ from feddag.learners.search.evidence import (
     summed_functions,
 )
 from feddag.learners.search.noise_shape import shape_gain
-from feddag.learners.search.sites import coefficients, from_triangle
+from feddag.learners.search.sites import coefficients, from_triangle, standard_error
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
-Ask = Callable[[str, Arrays], dict[str, np.ndarray]]
+Ask = Callable[[TaskSpec, Arrays], dict[str, np.ndarray]]
 """One round of the federation: a task's name and arrays go out, the mean over sites comes back."""
 
 LEAST_GAIN = 1e-10
 """Differences of scores below this are rounding."""
 
-SETS_PER_ROUND = 64
-"""Sets of parents whose Gram matrices are asked for at once: each may have a hundred thousand entries."""
 
 _MOST_NODES_WITH_PAIRS = 40
 """Beyond, the Gram matrix of the functions of all pairs would take hundreds of megabytes."""
@@ -106,7 +105,7 @@ class Scores(ABC):
     def rows(self) -> int:
         """Of all sites together."""
         if self._rows is None:
-            self._rows = round(float(self._ask(sites.ROWS, {})["rows"]) * self._sites)
+            self._rows = round(float(self._ask(tasks.ROWS, {})["rows"]) * self._sites)
         return self._rows
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
@@ -159,7 +158,7 @@ class Scores(ABC):
 
     def _asked_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
-        error = sites.standard_error(answer, answer["site_mean"], self.rows, self._sites)
+        error = standard_error(answer, answer["site_mean"], self.rows, self._sites)
         gain, variance = shape_gain(answer["shape"], answer["shape_square"], self.rows)
         return Comparison(difference, error, difference - terms @ gain, np.sqrt(error**2 + terms**2 @ variance))
 
@@ -193,16 +192,16 @@ class OwnScores(Scores):
     guesses: ClassVar = 48  # a round costs more than so many
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        return self._ask(sites.NEIGHBOURHOODS, self._task(families))["scores"]
+        return self._ask(tasks.NEIGHBOURHOODS, self._task(families))["scores"]
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        scores = self._ask(sites.SCORES, self._task(families))["scores"]
+        scores = self._ask(tasks.SCORES, self._task(families))["scores"]
         return zip(families, scores.tolist(), strict=True)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        answer = self._ask(sites.COMPARISONS, self._task(families) | {"terms": terms})
+        answer = self._ask(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         return answer["difference"], answer | {"site_mean": answer["difference"]}
 
     def _task(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
@@ -253,8 +252,8 @@ class CommonScores(Scores):
         frame = self._frame
         if frame is None:
             self._check_rows()
-            mean = self._ask(sites.MEANS, {})["mean"]
-            variance = self._ask(sites.VARIANCES, {"mean": mean})["variance"]
+            mean = self._ask(tasks.MEANS, {})["mean"]
+            variance = self._ask(tasks.VARIANCES, {"mean": mean})["variance"]
             frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
             self._set_frame(frame)
         return frame
@@ -279,7 +278,7 @@ class CommonScores(Scores):
         if self._gram is None:
             few = self.nodes <= _MOST_NODES_WITH_PAIRS
             pairs = few and may_be_summed(summed_functions(self.nodes, pairs=True), self.rows)
-            answer = self._ask(sites.GRAM, frame | {"pairs": np.array(pairs)})
+            answer = self._ask(tasks.GRAM, frame | {"pairs": np.array(pairs)})
             self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
         evidence = CoarseEvidence(self._gram, self.rows, self._precisions, self.nodes)
         asked = self._as_arrays(families)
@@ -304,15 +303,15 @@ class CommonScores(Scores):
             return [((child, parents), self._fit(child, parents, moments), moments) for child in children[parents]]
 
         with ThreadPoolExecutor(self._workers) as pool:
-            for start in range(0, len(children), SETS_PER_ROUND):
-                batch = list(children)[start : start + SETS_PER_ROUND]
+            for start in range(0, len(children), tasks.SETS_PER_ROUND):
+                batch = list(children)[start : start + tasks.SETS_PER_ROUND]
                 moments = self._moments(batch)
                 for found in list(pool.map(fits, batch, moments)):
                     yield from found
 
     def _moments(self, sets: Sequence[int]) -> list[_Moments]:
         """Of sets of parents."""
-        answer = self._ask(sites.FAMILY_GRAMS, self._common_frame() | {"parents": self._rows_of(sets)})
+        answer = self._ask(tasks.FAMILY_GRAMS, self._common_frame() | {"parents": self._rows_of(sets)})
         return [
             _Moments(
                 answer[f"mean/{k}"],
@@ -342,7 +341,7 @@ class CommonScores(Scores):
         if self._precisions is not None:
             variances = 1 / self._precisions[[child for child, _ in families]]
         answer = self._ask(
-            sites.COMPARISONS,
+            tasks.COMPARISONS,
             self._common_frame()
             | self._as_arrays(families)
             | {

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
+from feddag.learners.search import tasks
 from feddag.learners.search.evidence import (
     LEAST_VARIANCE,
     CoarseEvidence,
@@ -26,16 +27,6 @@ from feddag.learners.search.evidence import (
 from feddag.learners.search.noise_shape import shape_of
 from feddag.silos import Silo
 
-ROWS = "search.rows"
-MEANS = "search.means"
-VARIANCES = "search.variances"
-GRAM = "search.gram"
-FAMILY_GRAMS = "search.family-grams"
-NEIGHBOURHOODS = "search.neighbourhoods"
-SCORES = "search.scores"
-COMPARISONS = "search.comparisons"
-
-
 Judged = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
 """The joint evidence of families, of every row the negative log-likelihood, and the shape of the noise."""
 
@@ -43,26 +34,30 @@ Judged = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], di
 class FamilySite(Stateless):
     """What both kinds of sites have in common. Satisfies `feddag.federation.Site`."""
 
-    tasks: ClassVar[dict[str, str]]
-    """The tasks it knows, and the methods that answer them."""
+    methods: ClassVar[dict[str, str]]
+    """The names of the methods that answer tasks, by the task's name."""
 
     def __init__(self, silo: Silo) -> None:
         self.name = silo.name
         self._values = silo.values
 
     def answer(self, task: Task) -> Answer:
-        if task.name == ROWS:
+        if task.name == tasks.ROWS.name:
             return Answer(1.0, {"rows": np.array(float(len(self._values)))})
-        if task.name not in self.tasks:
-            raise unknown_task(self.name, task, (ROWS, *self.tasks))
-        answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.tasks[task.name])
+        if task.name not in self.methods:
+            raise unknown_task(self.name, task, (tasks.ROWS.name, *self.methods))
+        answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.methods[task.name])
         return Answer(float(len(self._values)), answer(task.arrays))
 
 
 class OwnMechanisms(FamilySite):
     """A site whose mechanisms are its own: what leaves it is one number for each family, inside a sum."""
 
-    tasks: ClassVar = {NEIGHBOURHOODS: "_neighbourhoods", SCORES: "_scores", COMPARISONS: "_comparisons"}
+    methods: ClassVar = {
+        tasks.NEIGHBOURHOODS.name: "_neighbourhoods",
+        tasks.SCORES.name: "_scores",
+        tasks.COMPARISONS.name: "_comparisons",
+    }
 
     def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
         super().__init__(silo)
@@ -144,12 +139,12 @@ class OwnMechanisms(FamilySite):
 class CommonMechanisms(FamilySite):
     """A site whose mechanisms are those of all sites: what leaves it are means of products, inside a sum."""
 
-    tasks: ClassVar = {
-        MEANS: "_means",
-        VARIANCES: "_deviations",
-        GRAM: "_gram",
-        FAMILY_GRAMS: "_family_grams",
-        COMPARISONS: "_comparisons",
+    methods: ClassVar = {
+        tasks.MEANS.name: "_means",
+        tasks.VARIANCES.name: "_deviations",
+        tasks.GRAM.name: "_gram",
+        tasks.FAMILY_GRAMS.name: "_family_grams",
+        tasks.COMPARISONS.name: "_comparisons",
     }
 
     def __init__(self, silo: Silo) -> None:

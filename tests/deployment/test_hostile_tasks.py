@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from feddag import FeddagError, simulate
-from feddag.deployment.endpoints import StudyTable, learn, study_forms
+from feddag.deployment.endpoints import StudyTable, known_tasks, learn, study_tasks
 from feddag.federation import InProcess, Task
-from feddag.federation.disclosures import DISCLOSURES
-from feddag.federation.forms import check
+from feddag.federation.tasks import find_task
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.registry import METHODS, make_learner
 from feddag.study import Study
@@ -37,6 +36,10 @@ def study_of(method, scale="none"):
     return Study.parse(
         f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n[data]\nscale = "{scale}"\n{sites}\n'
     )
+
+
+def check(site, task, tasks, sites):
+    find_task(site, task, tasks).check_task(site, task, sites)
 
 
 class Recorded:
@@ -77,9 +80,9 @@ def asked(method, scale="none"):
         study = study_of(method, scale)
         with closing(Recorded(study)) as federation:
             learn(study, federation, lambda status: None)
-        forms = study_forms(study)
+        tasks = study_tasks(study)
         for task in federation.tasks:
-            check("site-01", task, forms, len(NAMES))
+            check("site-01", task, tasks, len(NAMES))
         _asked[method, scale] = {task.name: task for task in federation.tasks}
     return _asked[method, scale]
 
@@ -95,14 +98,14 @@ def test_all_that_a_study_asks_for_in_earnest_is_accepted(method, scale):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_that_runs_on_a_network_declares_its_tasks_and_each_is_disclosed(method):
+def test_every_method_that_runs_on_a_network_declares_its_tasks(method):
     regimes = [regime for regime in ("federated", "voting") if regime in METHODS[method].regimes]
     learners = [make_learner(method, regime) for regime in regimes]
     for learner in learners:
         if isinstance(learner, FederatedLearner):  # others draw graphs without any data
-            forms = learner.forms(SIMULATION.silos[0].columns, len(NAMES))
-            assert forms
-            assert forms.keys() <= DISCLOSURES.keys()
+            tasks = learner.tasks(SIMULATION.silos[0].columns, len(NAMES))
+            assert tasks
+            assert tasks.keys() <= {spec.name for spec in learner.task_specs} <= known_tasks().keys()
 
 
 def number(name, value):
@@ -276,7 +279,7 @@ def test_a_hostile_value_is_refused(hostile):
     method, name, change, told = HOSTILE[hostile]
     task = change(asked(method)[name])
     with pytest.raises(FeddagError, match=rf"Site 'site-01' refuses {name}: .*{told}"):
-        check("site-01", task, study_forms(study_of(method)), len(NAMES))
+        check("site-01", task, study_tasks(study_of(method)), len(NAMES))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +293,7 @@ def test_a_hostile_value_is_refused(hostile):
 def test_hostile_units_are_refused(name, change, told):
     task = change(asked(NOTEARS, "federated")[name])
     with pytest.raises(FeddagError, match=told):
-        check("site-01", task, study_forms(study_of(NOTEARS, "federated")), len(NAMES))
+        check("site-01", task, study_tasks(study_of(NOTEARS, "federated")), len(NAMES))
 
 
 @pytest.mark.parametrize(
@@ -298,4 +301,4 @@ def test_hostile_units_are_refused(name, change, told):
 )
 def test_a_task_of_another_method_is_no_task_of_the_study(method, name):
     with pytest.raises(FeddagError, match=rf"knows the tasks .*, not '{name}'"):
-        check("site-01", Task(name, 0, {}, {}, (0, 1, 2, 3)), study_forms(study_of(method)), len(NAMES))
+        check("site-01", Task(name, 0, {}, {}, (0, 1, 2, 3)), study_tasks(study_of(method)), len(NAMES))

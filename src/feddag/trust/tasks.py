@@ -1,0 +1,63 @@
+"""What the checks of a graph ask of the sites."""
+
+from __future__ import annotations
+
+from feddag.federation.tasks import Output, TaskSpec
+from feddag.learners.search.tasks import SPREAD
+
+ROWS = TaskSpec(
+    "trust.rows",
+    "The number of rows",
+    {
+        "held_out": Output("how many rows are laid aside for checks"),
+        "training": Output("how many are used to fit"),
+    },
+)
+HELD_OUT = TaskSpec(
+    "trust.held-out",
+    "How well some graphs predict rows that the site has laid aside",
+    {"scores": Output("one number for each graph", ("graph",)), **SPREAD},
+)
+MEANS = TaskSpec(
+    "trust.means", "The mean of each variable", {"mean": Output("for each variable its mean", ("variable",))}
+)
+VARIANCES = TaskSpec(
+    "trust.variances",
+    "The variance of each variable",
+    {"variance": Output("for each variable its variance about the common mean", ("variable",))},
+)
+SUMS = TaskSpec(
+    "trust.sums",
+    "How each variable varies together with functions of its causes",
+    {
+        "*/frequencies": Output("for each level of a category how frequent it is", None),
+        "*": Output("means over rows, and means of products, of a variable and functions of its causes", None),
+    },
+)
+LOGISTIC = TaskSpec(
+    "trust.logistic",
+    "How likely the site's rows of a category are by a common regression on its causes, and how to better that",
+    {
+        "value": Output("the mean logarithm of the likelihood"),
+        "gradient": Output("how it changes with each parameter", ("parameter",)),
+        "curvature": Output("for each pair of parameters the second derivative", ("parameter", "parameter")),
+    },
+)
+MECHANISMS = TaskSpec(
+    "trust.mechanisms",
+    "By how much the site's own mechanisms predict its rows better than the common ones",
+    {
+        "row_first": Output("for each variable the mean difference per row", ("variable",)),
+        "row_second": Output("for each variable the mean square of the difference per row", ("variable",)),
+    },
+)
+EFFECTS = TaskSpec(
+    "trust.effects",
+    "By how much one variable changes another at the site",
+    {
+        "slope": Output("the effect times rows, for each set of causes to adjust for", ("set",)),
+        "variance": Output("the square of its standard error, times the square of the rows", ("set",)),
+        "rows": Output("the number of rows", ("set",)),
+    },
+)
+TASKS = (ROWS, HELD_OUT, MEANS, VARIANCES, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
