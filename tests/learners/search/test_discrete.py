@@ -24,7 +24,8 @@ from feddag.learners.search.discrete import (
 )
 from feddag.learners.search.evidence import RIDGES
 from feddag.learners.search.mixed import MixedFeatures, MixedMechanisms
-from feddag.learners.search.sites import COMPARISONS, NEIGHBOURHOODS, SCORES, OwnMechanisms
+from feddag.learners.search.sites import OwnMechanisms
+from feddag.learners.search.tasks import COMPARISONS, NEIGHBOURHOODS, SCORES
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
@@ -60,14 +61,14 @@ SILO = mixed_silos(1, sites=1, rows=150)[0]
 NODES = len(NAMES)
 
 
-def ask(site, name, children, parents, **more):
+def ask(site, spec, children, parents, **more):
     arrays = {
         "children": np.array(children, dtype=np.int64),
         "parents": np.array([np.isin(np.arange(NODES), each) for each in parents], dtype=np.uint8),
         "reference": np.zeros((NODES, NODES), np.uint8),
         **more,
     }
-    return site.answer(Task(name, 0, {}, arrays, (0,))).arrays
+    return site.answer(Task(spec.name, 0, {}, arrays, (0,))).arrays
 
 
 class TestEvidenceOfALogisticRegression:

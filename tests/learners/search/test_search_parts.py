@@ -9,16 +9,16 @@ import pytest
 
 from feddag import FeddagError, simulate
 from feddag.federation import InProcess, Task
-from feddag.federation.forms import check
+from feddag.federation.tasks import find_task
 from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import _alternatives, weigh
-from feddag.learners.search.forms import search_forms
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms, from_triangle, triangle
+from feddag.learners.search.tasks import search_tasks
 from feddag.silos import Silo
 
 
@@ -29,10 +29,9 @@ class Asked:
         self.federation = InProcess(sites, 1)
         self.tasks: list[tuple[str, dict, dict]] = []
 
-    def __call__(self, name, arrays):
-        everyone = tuple(range(len(self.federation.sites)))
-        answer = self.federation.aggregate(Task(name, len(self.tasks), {}, arrays, everyone))
-        self.tasks.append((name, dict(arrays), answer))
+    def __call__(self, spec, arrays):
+        answer = spec.ask(self.federation, len(self.tasks), arrays)
+        self.tasks.append((spec.name, dict(arrays), answer))
         return answer
 
 
@@ -157,20 +156,24 @@ def test_too_few_rows_for_sums_are_refused_before_anything_is_summed():
 
 
 def test_a_site_refuses_sums_of_too_many_functions():
-    forms = search_forms(10, common_mechanisms=True)
+    specs = search_tasks(10, common_mechanisms=True)
+
+    def check(task):
+        find_task("a", task, specs).check_task("a", task, 2)
+
     frame = {"origin": np.zeros(10), "scale": np.ones(10)}
     for pairs, rows, fits in ((False, 480, True), (False, 479, False), (True, 1560, True), (True, 1559, False)):
         task = Task("search.gram", 0, {}, {**frame, "rows": np.array(rows), "pairs": np.array(pairs)}, (0, 1))
         if fits:
-            check("a", task, forms, 2)
+            check(task)
         else:
             with pytest.raises(FeddagError, match=r"Site 'a' refuses search.gram: .* 6 rows or more for each function"):
-                check("a", task, forms, 2)
+                check(task)
     sets = np.array([[0] * 10, [1, 1] + [0] * 8], dtype=np.uint8)
     of_families = {**frame, "parents": sets}
-    check("a", Task("search.family-grams", 0, {}, of_families | {"rows": np.array(96)}, (0, 1)), forms, 2)
+    check(Task("search.family-grams", 0, {}, of_families | {"rows": np.array(96)}, (0, 1)))
     with pytest.raises(FeddagError, match=r"Site 'a' refuses search.family-grams: .* 6 rows or more for each function"):
-        check("a", Task("search.family-grams", 0, {}, of_families | {"rows": np.array(95)}, (0, 1)), forms, 2)
+        check(Task("search.family-grams", 0, {}, of_families | {"rows": np.array(95)}, (0, 1)))
 
 
 @pytest.mark.parametrize("seed", range(3))
