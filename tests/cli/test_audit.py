@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from feddag.deployment.endpoints import known_tasks
 from feddag.federation.audit import AuditLog, verify
 from feddag.federation.protection import PROTECTING, SECURE_SUM
 
@@ -14,6 +15,8 @@ def log(tmp_path):
     path = tmp_path / "audit.jsonl"
     U, moments = {"graph": np.zeros((10, 10), np.float32)}, {"rows": np.array(5.0), "sum": np.zeros(7)}
     with AuditLog(path, "ab" * 32, "north") as opened:
+        for task in ("feddag.solve", "moments.sums", "search.family-grams"):
+            opened.declare(known_tasks()[task])
         for round_ in range(60):
             opened.record("in", "feddag.solve", round_, U, b"x" * 500)
             opened.record("out", "feddag.solve", round_, U, b"x" * 400, protection=SECURE_SUM, sites=4)
@@ -42,7 +45,7 @@ def test_what_left_is_told_in_plain_words(feddag, log):
         "    second/*: 2 shapes, a 3×3 matrix to a 35×35 matrix, for each pair of these functions the mean of their "
         "product",
         "  Keys and sealed shares by which a sum is protected: random numbers: once, 9 bytes",
-        "  The task later.task, which this version does not know: once, 1 byte, "
+        "  The task later.task, which the log does not explain: once, 1 byte, "
         "unprotected: the server sees this site's own numbers",
         "    x: a list of 2",
     ]
@@ -53,7 +56,7 @@ def test_what_left_is_told_in_plain_words(feddag, log):
 
 def test_json_has_the_same(feddag, log):
     report = json.loads(feddag("audit", log, "--format", "json").stdout)
-    assert (report["site"], report["lines"], report["head"]) == ("north", 126, verify(log).head)
+    assert (report["site"], report["lines"], report["head"]) == ("north", 129, verify(log).head)
     flow = report["flows"][1]
     assert (flow["task"], flow["messages"], flow["bytes"], flow["sites"]) == ("feddag.solve", 60, 24000, 4)
     assert flow["arrays"] == {"graph": [["float32", 10, 10]]}
@@ -79,7 +82,7 @@ def test_a_broken_chain_is_told_by_its_line_with_code_1(feddag, log, options):
     log.write_text(log.read_text().replace('"round":30', '"round":31', 1))
     result = feddag("audit", log, *options)
     assert result.exit_code == 1
-    assert f"Error: {log}, line 62: the line does not have the hash it ends with." in result.stderr
+    assert f"Error: {log}, line 65: the line does not have the hash it ends with." in result.stderr
     assert result.stdout == ""
 
 

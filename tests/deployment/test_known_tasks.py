@@ -41,17 +41,18 @@ def test_every_answer_is_as_it_was_declared(monkeypatch, method, regime, paramet
     aggregate = InProcess.aggregate
 
     def watched(self, task):
-        for site in self.local_sites:
+        alone = len(self.local_sites) == 1  # a site that votes first learns alone, and sends nothing
+        for site in () if alone else self.local_sites:
             before = site.snapshot()
             answer = site.answer(task)
             site.restore(before)
-            learner.tasks(site_columns, 3)[task.name].check_answer(site.name, task, answer.arrays)
-        asked.add(task.name)
+            declared[task.name].check_answer(site.name, task, answer.arrays)
+        asked.update(() if alone else (task.name,))
         return aggregate(self, task)
 
     monkeypatch.setattr(InProcess, "aggregate", watched)
     learner = make_learner(method, regime, **parameters)
-    site_columns = ("x0", "x1", "x2")
+    declared = learner.tasks(("x0", "x1", "x2"), 3)
     learner.fit(simulate(3, mechanism="linear", sites=3, rows=48, seed=3))
     assert asked
 

@@ -106,10 +106,6 @@ def test_unprotected_sums_can_be_allowed_and_still_need_enough_sites():
         ("maximum_rounds = -1", "maximum_rounds must be a whole number of at least 1. Got -1"),
         ('tasks = "search.*"', "tasks must be a list of names or patterns"),
         ("tasks = []", "tasks must be a list of names or patterns"),
-        (
-            'tasks = ["search.score"]',
-            "tasks has 'search.score', which is no task. Did you mean 'search.scores'?",
-        ),
         ("minimum_rows = ", "is not a policy: it is no TOML"),
         ("minimum_rows = 1\nminimum_rows = 2", "it is no TOML"),
     ],
@@ -121,6 +117,13 @@ def test_a_mistake_in_the_file_is_named(written, text, found):
     assert found in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_no_method_has_is_named_with_the_nearest(written):
+    path = written('tasks = ["feddag.*", "search.score"]')
+    with pytest.raises(FeddagError) as caught:
+        Policy.load(path).check_names(known_tasks())
+    assert str(caught.value) == (f"{path}: tasks has 'search.score', which is no task. Did you mean 'search.scores'?")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
