@@ -152,7 +152,7 @@ def test_a_run_that_a_process_works_on_is_not_resumed_by_another(feddag, sites, 
         raise StopError
 
     with pytest.raises(StopError):
-        run.learn(tables, resume_meanwhile)
+        run.learn(resume_meanwhile)
     assert answers[0].exit_code == 2
     assert answers[0].stderr == (
         f"Error: {tmp_path / 'run'}: another process is at work on this run. Wait until it has ended, or stop it.\n"

@@ -159,7 +159,7 @@ def test_an_interrupted_call_says_how_to_go_on(feddag, finished, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("feddag.cli.stability.edge_stability", interrupt)
+    monkeypatch.setattr("feddag.runs.run.edge_stability", interrupt)
     result = feddag("stability", finished[0], "--bootstraps", 9)
     assert result.exit_code == 130
     assert f"Resume with: feddag stability {finished[0]} --bootstraps 9" in result.stderr

@@ -7,34 +7,32 @@ import time
 
 import pytest
 
-from feddag import FeddagError, following, make_learner
-from feddag.following import follow
+from feddag import FeddagError, make_learner
 from feddag.reports.web import LOOPBACK, live_server
-from feddag.runs import Run, at_work
+from feddag.runs import Run, at_work, follow, monitor
 
 
 @pytest.fixture
 def started(sites, tmp_path):
     """A run that has a folder, and has not begun to learn."""
     learner = make_learner("feddag", model="linear", it_inner=20, it_fl=5, rho_max=1.0)
-    silos = learner.check(sites)
-    return Run.start(tmp_path / "run", learner, silos, sites), silos
+    return Run.start(tmp_path / "run", learner, learner.check(sites), sites)
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(following, "GRACE", 0.2)
+    monkeypatch.setattr(monitor, "GRACE", 0.2)
 
 
 def test_a_run_is_followed_to_its_end(feddag, started):
-    run, silos = started
+    run = started
     begun, seen = threading.Event(), []
 
     def slowly(status):
         begun.set()
         time.sleep(0.05)
 
-    learning = threading.Thread(target=run.learn, args=(silos, slowly))
+    learning = threading.Thread(target=run.learn, args=(slowly,))
     learning.start()
     assert begun.wait(60)
     assert at_work(run.folder)
@@ -51,31 +49,31 @@ def test_a_run_is_followed_to_its_end(feddag, started):
 
 @pytest.mark.usefixtures("impatient")
 def test_a_run_that_nobody_works_on_has_stopped(feddag, started):
-    run, silos = started
+    run = started
 
     def interrupt(status):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.learn(silos, interrupt)
+        run.learn(interrupt)
     result = feddag("watch", run.folder)
     assert result.exit_code == 3
     assert f"Go on with: feddag learn --resume {run.folder}" in result.stderr
     assert "edges" in result.stderr  # the last status
-    run.learn(silos)
+    run.learn()
     assert feddag("watch", run.folder).exit_code == 0
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_lock_that_a_killed_process_has_left_is_nobody_at_work(started):
-    run, _ = started
+    run = started
     (run.folder / ".lock").touch()
     assert not at_work(run.folder)
     assert list(follow(run.folder, interval=0.02)) == []
 
 
 def test_looking_does_not_keep_a_run_from_being_taken_up(started):
-    run, silos = started
+    run = started
     (run.folder / ".lock").touch()
     stop = threading.Event()
 
@@ -86,7 +84,7 @@ def test_looking_does_not_keep_a_run_from_being_taken_up(started):
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        run.learn(silos)
+        run.learn()
     finally:
         stop.set()
         looking.join()
@@ -95,15 +93,15 @@ def test_looking_does_not_keep_a_run_from_being_taken_up(started):
 
 def test_mistakes_are_told_in_a_line(feddag, tmp_path, started):
     assert "is not a run" in feddag("watch", tmp_path).stderr
-    result = feddag("watch", started[0].folder, "--port", "8000")
+    result = feddag("watch", started.folder, "--port", "8000")
     assert result.exit_code == 2
     assert "--port is for --web" in result.stderr
 
 
 @pytest.fixture
 def served(started):
-    run, silos = started
-    run.learn(silos)
+    run = started
+    run.learn()
     with live_server(run.folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -128,7 +126,7 @@ def test_only_this_machine_can_ask_and_only_for_the_run(served):
 def test_a_port_in_use_is_told(served, started):
     port = served.server_address[1]
     with pytest.raises(FeddagError, match=f"Port {port} cannot be used"):
-        live_server(started[0].folder, port)
+        live_server(started.folder, port)
 
 
 def test_the_address_is_printed_and_ctrl_c_ends_it(feddag, started, monkeypatch):
@@ -136,6 +134,6 @@ def test_the_address_is_printed_and_ctrl_c_ends_it(feddag, started, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("http.server.ThreadingHTTPServer.serve_forever", interrupted)
-    result = feddag("watch", started[0].folder, "--web")
+    result = feddag("watch", started.folder, "--web")
     assert result.stdout.startswith("Watch it at http://127.0.0.1:")
     assert result.exit_code == 0

@@ -106,7 +106,7 @@ def test_a_run_keeps_method_and_regime(method, regime, tmp_path):
     sources = sorted((tmp_path / "data").glob("site-*.csv"))
     made = make_learner(method, regime, **({} if method == "notears" else QUICK))
     silos = made.check(sources)
-    learned = Run.start(tmp_path / "run", made, silos, sources, method).learn(silos)
+    learned = Run.start(tmp_path / "run", made, silos, sources, method).learn()
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (record["method"], record["regime"]) == (method, regime)
     loaded = load(tmp_path / "run")

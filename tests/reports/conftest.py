@@ -34,7 +34,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             pd.DataFrame(values, columns=list(names)).to_csv(sources[-1], index=False)
         learner = make_learner(method, **parameters)
         silos = learner.check(dict(zip(sites, sources, strict=True)))
-        Run.start(folder / "run", learner, silos, sources, method).learn(silos)
+        Run.start(folder / "run", learner, silos, sources, method).learn()
         return folder / "run"
 
     return learn

@@ -12,6 +12,7 @@ from feddag import load
 from feddag.reports import write_report
 from feddag.reports.web import live_server
 from feddag.runs import Run
+from feddag.runs.folder import write_record
 
 pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains
@@ -181,7 +182,7 @@ def test_the_live_page_becomes_the_report(browser, notears_run, tmp_path):
     folder = shutil.copytree(notears_run, tmp_path / "run")
     run = Run.open(folder)
     run.record["status"] = "running"
-    run._write_record()
+    write_record(run.folder, run.record)
     line = '{"site": null, "figures": {"h": "%s", "round": "%d"}, "seconds": %d, "seconds_left": 9}\n'
     (folder / "progress.jsonl").write_text("".join(line % (0.5 / k, k, k) for k in (1, 2, 3)))
     with live_server(folder) as server:
@@ -191,7 +192,7 @@ def test_the_live_page_becomes_the_report(browser, notears_run, tmp_path):
         assert count(browser, "#curves figure") == 2
         wait(lambda: "Go on with: feddag learn --resume" in one(browser, "#state").text)
         run.record["status"] = "finished"
-        run._write_record()
+        write_record(run.folder, run.record)
         wait(lambda: count(browser, "#drawing .node") == 5)
         server.shutdown()
     assert browser.get_log("browser") == []

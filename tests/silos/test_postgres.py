@@ -239,5 +239,5 @@ class TestPasswords:
         monkeypatch.setenv("PGPASSWORD", PASSWORD)
         again = Run.open(run.folder).silos()
         assert again[0].digest() == silos[0].digest()
-        run.learn(again)
+        run.learn()
         assert load(run.folder).sites_ == ("basel",)

@@ -56,7 +56,7 @@ def _learn_in_folder(simulation: Simulation, estimator: Learner, out: Path, *, q
     simulation.write(out / "data")
     sources = [out / "data" / f"{silo.name}.csv" for silo in simulation.silos]
     silos = read_silos(sources)
-    return watched_run(Run.start(out / "run", estimator, silos, sources), silos, quiet=quiet)
+    return watched_run(Run.start(out / "run", estimator, silos, sources), quiet=quiet)
 
 
 def _show(learned: Learner, simulation: Simulation, out: Path | None) -> None:

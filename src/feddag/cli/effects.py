@@ -12,8 +12,8 @@ from feddag.cli.options import OutputFormat
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
-from feddag.runs import Run, load
-from feddag.trust import TotalEffect, total_effect, write_dowhy
+from feddag.runs import Run
+from feddag.trust import TotalEffect, write_dowhy
 
 
 def effects(
@@ -36,12 +36,13 @@ def effects(
     """
     if (cause is None) != (effect is None) or (cause is None and dowhy is None):
         raise FeddagError("Give --cause and --effect, or --dowhy FILE. See: feddag effects --help")
-    learned = load(run)
+    opened = Run.open(run)
+    learned = opened.result()
     if dowhy is not None:
         write_dowhy(learned.guessed_graph, dowhy)
         typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
     if cause is not None and effect is not None:
-        _show(total_effect(learned, Run.open(run).silos(), cause, effect), format)
+        _show(opened.effects(cause, effect), format)
 
 
 def _direction_note(learned: Learner) -> str:
@@ -53,9 +54,7 @@ def _direction_note(learned: Learner) -> str:
 
 def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
     if format == "json":
-        records = [each._asdict() for each in found.estimates]
-        document = {"cause": found.cause, "effect": found.effect, "reachable": found.reachable, "effects": records}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
         return
     console = stdout()
     console.print(f"Change of {found.effect} for a unit of {found.cause}:", markup=False)

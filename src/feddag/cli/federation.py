@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from feddag.cli.assessing import assessed, keep, show_assessment
+from feddag.cli.assessing import show_assessment
 from feddag.cli.fitting import watched
 from feddag.cli.tables import show_edges, stdout
 from feddag.deployment.flare.analyst import analyst
@@ -75,7 +75,7 @@ def run(
     learned = _learn(agreed, opened, folder, quiet=quiet)
     console = stdout()
     show_edges(console, learned)
-    show_assessment(console, assessed(folder, learned, None, quiet=True))
+    show_assessment(console, folder, quiet=True)
     typer.echo(f"Written into {out}. See: feddag report {out}")
 
 
@@ -87,7 +87,7 @@ def _learn(study: Study, kit: Kit, folder: Run, *, quiet: bool) -> Learner:
             learned = connected.run(progress)
             folder.record |= connected.record
             if connected.assessment is not None:
-                keep(folder, connected.assessment)
+                folder.keep_assessment(connected.assessment)
             return learned
 
         def learn(progress: Progress) -> Learner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import typer
@@ -12,14 +12,13 @@ from feddag.cli.interruption import EXIT_CODE, Interruption
 from feddag.cli.progress import shown_progress
 from feddag.learners import Learner, Progress, Status
 from feddag.runs import Run, resume_command
-from feddag.silos import Silo
 
 Outcome = TypeVar("Outcome")
 
 
-def watched_run(run: Run, silos: Sequence[Silo], *, quiet: bool) -> Learner:
+def watched_run(run: Run, *, quiet: bool) -> Learner:
     """Start or resume a run."""
-    return watched(lambda progress: run.learn(silos, progress), quiet=quiet, resume=resume_command(run.folder))
+    return watched(run.learn, quiet=quiet, resume=resume_command(run.folder))
 
 
 def watched(work: Callable[[Progress], Outcome], *, quiet: bool, resume: str | None = None) -> Outcome:

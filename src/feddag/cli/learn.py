@@ -6,16 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from feddag.cli.assessing import assessed, show_assessment, warn
+from feddag.cli.assessing import show_assessment, warn
 from feddag.cli.fitting import watched_run
 from feddag.cli.grids import value as any_value
 from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
 from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
-from feddag.learners import Learner
 from feddag.learners.registry import METHODS, Regime, find_method, make_learner
-from feddag.runs import Run, load
-from feddag.silos import Preparation, Silo, read_silos
+from feddag.runs import Run
+from feddag.silos import Preparation, read_silos
 from feddag.silos.preparation import Missing, Scale
 from feddag.silos.reading import site_names
 from feddag.study import Study, check_obedience, read_knowledge
@@ -180,15 +179,16 @@ def learn_anew(silos: list[str], out: Path, chosen: dict[str, Any], given: dict[
     study = options.pop("study", None)
     if study is not None:
         refuse({**options, **given}, f"{study} says how to learn from what")
-        run, tables = _by_study(Study.load(study), sources, out)
+        run = _by_study(Study.load(study), sources, out)
     else:
         method, regime = options.pop("method", DEFAULT_METHOD), options.pop("regime", None)
         known = _known(options.pop("knowledge", None), method, given)
         learner = make_learner(method, regime, **given, **known)
-        tables = learner.check(read_silos(sources, **options))
+        tables = read_silos(sources, **options)
         run = Run.start(out, learner, tables, list(sources.values()), method, preparation=Preparation(**options))
-    warn(run.estimator(), tables, quiet=quiet)
-    _show(watched_run(run, tables, quiet=quiet), run, tables, quiet=quiet)
+    warn(run, quiet=quiet)
+    watched_run(run, quiet=quiet)
+    _show(run, quiet=quiet)
 
 
 def told(options: dict[str, Any]) -> dict[str, Any]:
@@ -203,10 +203,9 @@ def refuse(beside: dict[str, Any], reason: str) -> None:
         raise FeddagError(f"{reason}. Leave out {' and '.join(names)}.")
 
 
-def _by_study(study: Study, sources: dict[str, str], out: Path) -> tuple[Run, tuple[Silo, ...]]:
-    learner = study.learner()
-    tables = learner.check(study.silos(sources))
-    return Run.start(out, learner, tables, list(sources.values()), study.method.name, study=study), tables
+def _by_study(study: Study, sources: dict[str, str], out: Path) -> Run:
+    tables = study.silos(sources)
+    return Run.start(out, study.learner(), tables, list(sources.values()), study.method.name, study=study)
 
 
 def _known(file: Path | None, method: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -234,14 +233,13 @@ def _resume(folder: Path, chosen: dict[str, str], given: dict[str, Any], *, quie
     if run.finished:
         run.clear()
         typer.echo("The run has finished already.")
-        _show(load(folder), run, quiet=quiet)
     else:
-        tables = run.silos()
-        _show(watched_run(run, tables, quiet=quiet), run, tables, quiet=quiet)
+        watched_run(run, quiet=quiet)
+    _show(run, quiet=quiet)
 
 
-def _show(learned: Learner, run: Run, tables: Sequence[Silo] | None = None, *, quiet: bool) -> None:
-    console = stdout()
+def _show(run: Run, *, quiet: bool) -> None:
+    learned, console = run.result(), stdout()
     for site, account in run.accounts().items():
         if not account.untouched:
             console.print(f"{site}: {account}", markup=False, soft_wrap=True)
@@ -251,7 +249,7 @@ def _show(learned: Learner, run: Run, tables: Sequence[Silo] | None = None, *, q
     if learned.learned_alone:
         console.print("(Each site learned alone; scores are means over the sites.)")
     show_edges(console, learned)
-    show_assessment(console, assessed(run, learned, tables, quiet=quiet))
+    show_assessment(console, run, quiet=quiet)
     console.print(f"Written into {run.folder}:", markup=False, soft_wrap=True)
     console.print("  graph.csv, .edges.csv, .dot, .graphml, .json: the graph")
     console.print("  edge_scores.csv, history.csv: every pair's score, and every round")

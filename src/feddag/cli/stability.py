@@ -29,16 +29,13 @@ from feddag.cli.learn import (
     told,
     with_parameters,
 )
-from feddag.cli.options import Option
+from feddag.cli.options import Option, command
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
-from feddag.files import atomic_write
 from feddag.learners.registry import find_method
-from feddag.runs import Run, load
-from feddag.trust import EdgeStability, edge_stability, mechanisms_by_site
+from feddag.runs import Run
+from feddag.trust import EdgeStability
 from feddag.trust.stability import check_replicates
-
-_REPLICATES = "stability"
 
 
 @with_parameters(seed=Option("Of the draws and, where the method has one, of its fit."))
@@ -87,34 +84,23 @@ def stability(
     else:
         has_seed = study is None and "seed" in find_method(method or DEFAULT_METHOD).parameters()
         learn_anew(tables, out, chosen, given | told({"seed": seed if has_seed else None}), quiet=quiet)
-    _tell_stability(out, bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=quiet)
+    _show_stability(Run.open(out), bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=quiet)
 
 
-def _tell_stability(run: Path, *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:
-    learned, silos = load(run), Run.open(run).silos()
-    again = f"feddag stability {shlex.quote(os.fspath(run))} --bootstraps {bootstraps} --jobs {jobs} --seed {seed}"
+def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:
     found = watched(
-        lambda progress: edge_stability(
-            learned,
-            silos,
-            bootstraps=bootstraps,
-            jobs=jobs,
-            seed=seed,
-            folder=run / _REPLICATES,
-            progress=progress,
-        ),
+        lambda progress: run.stability(bootstraps=bootstraps, jobs=jobs, seed=seed, progress=progress),
         quiet=quiet,
-        resume=again,
+        resume=command(
+            f"feddag stability {shlex.quote(os.fspath(run.folder))}",
+            {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
+        ),
     )
-    mechanisms = mechanisms_by_site(learned.guessed_graph, silos)
-    for name, table in (("stability", found.table()), ("mechanisms", mechanisms)):
-        with atomic_write(run / f"{name}.csv") as stream:
-            table.to_csv(stream, index=False, lineterminator="\n")
-    console = stdout()
+    mechanisms, console = run.mechanisms(), stdout()
     console.print(f"Of {bootstraps} graphs learned from rows drawn again, with bounds of 95 % confidence:")
     console.print(_edge_table(found.edges()))
     _print_mechanisms(console, mechanisms)
-    console.print(f"Written into {run}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)
+    console.print(f"Written into {run.folder}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)
 
 
 def _edge_table(edges: Sequence[EdgeStability]) -> Table:

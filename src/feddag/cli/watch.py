@@ -10,8 +10,7 @@ from feddag.cli.interruption import EXIT_CODE
 from feddag.cli.progress import shown_progress
 from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
-from feddag.following import follow
-from feddag.runs import Run, load, resume_command
+from feddag.runs import Run, follow, load, resume_command
 
 STOPPED = 3
 """The exit code for a run that nobody is at work on, though it has not finished."""

@@ -11,12 +11,11 @@ from threading import Lock
 from typing import Any
 
 from feddag.errors import FeddagError
-from feddag.following import Followed
 from feddag.learners.status import Status
 from feddag.reports.contents import Contents
 from feddag.reports.markup import joined, tag
 from feddag.reports.page import document, report_page
-from feddag.runs import resume_command
+from feddag.runs import RunMonitor, resume_command
 
 LOOPBACK = "127.0.0.1"
 _MOST_STATUSES = 300
@@ -29,7 +28,7 @@ class LivePage:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = folder
-        self._followed = Followed(folder)
+        self._followed = RunMonitor(folder)
         self._lock = Lock()
         self._report: str | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,17 @@ class TotalEffect:
 
     def table(self) -> pd.DataFrame:
         return pd.DataFrame(self.estimates, columns=list(Estimate._fields)).dropna(axis=1, how="all")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        estimates = [each._asdict() for each in self.estimates]
+        return {"cause": self.cause, "effect": self.effect, "reachable": self.reachable, "effects": estimates}
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Take up what `as_dict` returned."""
+        estimates = tuple(Estimate(**each) for each in document["effects"])
+        return cls(document["cause"], document["effect"], document["reachable"], estimates)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -237,7 +237,7 @@ def test_a_run_folder_holds_it_all(tmp_path, learned):
         silo.to_frame().to_csv(paths[-1], index=False)
     estimator = EvidenceSearch(restarts=2, seed=1)
     run = Run.start(tmp_path / "run", estimator, estimator.check(paths), paths)
-    run.learn(run.silos())
+    run.learn()
     loaded = feddag.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.dag_.adjacency, learned.dag_.adjacency)
     pd.testing.assert_frame_equal(loaded.edge_evidence_, learned.edge_evidence_, check_exact=False)

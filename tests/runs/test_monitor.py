@@ -4,8 +4,9 @@ import pytest
 
 from feddag import make_learner, simulate
 from feddag.learners import Status
-from feddag.progress_log import ProgressLog, ProgressReader, read_progress
-from feddag.runs import PROGRESS, Run
+from feddag.runs import Run
+from feddag.runs.folder import PROGRESS
+from feddag.runs.monitor import ProgressLog, ProgressReader, read_progress
 
 
 def status(round_: int, seconds: float, site: str | None = None) -> Status:
@@ -82,7 +83,7 @@ def test_a_run_keeps_its_progress_until_it_has_finished(tmp_path):
             raise StopError
 
     with pytest.raises(StopError):
-        run.learn(silos, stop_after_two)
+        run.learn(stop_after_two)
     assert read_progress(tmp_path / "run" / PROGRESS) == told
-    run.learn(silos)
+    run.learn()
     assert not (tmp_path / "run" / PROGRESS).exists()

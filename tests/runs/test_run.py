@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from feddag import FedDAG, FeddagError, load, make_learner, read_graph, simulate
 from feddag.federation.checkpoint import load_checkpoint
 from feddag.models.pytrees import flatten
 from feddag.runs import Run, check_that_folder_is_free
+from feddag.trust import assess, total_effect
 
 QUICK = {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2}
 
@@ -31,7 +33,7 @@ def fitted(request, sources, tmp_path_factory):
     folder = tmp_path_factory.mktemp(sharing) / "run"
     estimator = FedDAG(sharing, model, seed=3, **QUICK)
     silos = estimator.check(sources)
-    return folder, Run.start(folder, estimator, silos, sources).learn(silos)
+    return folder, Run.start(folder, estimator, silos, sources).learn()
 
 
 def test_load_gives_back_the_fitted_estimator(fitted):
@@ -135,7 +137,7 @@ def test_an_unfinished_run_says_how_to_resume_it(started):
 
 def test_a_run_can_be_taken_up_by_its_folder(started):
     run = Run.open(started.folder)
-    learned = run.learn(run.silos())
+    learned = run.learn()
     np.testing.assert_array_equal(load(started.folder).U_, learned.U_)
 
 
@@ -143,14 +145,13 @@ def test_a_failing_write_leaves_the_run_unfinished_and_resumable(started, monkey
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    silos = started.silos()
     with monkeypatch.context() as patch:
-        patch.setattr("feddag.runs.save_checkpoint", full)
+        patch.setattr("feddag.runs.run.save_checkpoint", full)
         with pytest.raises(OSError, match="No space left"):
-            started.learn(silos)
+            started.learn()
     assert not Run.open(started.folder).finished
 
-    started.learn(silos)
+    started.learn()
     assert Run.open(started.folder).finished
 
 
@@ -159,24 +160,22 @@ class StopError(Exception):
 
 
 def test_two_cannot_work_on_a_run_at_once(started):
-    silos = started.silos()
-
     def meanwhile(status):
         with pytest.raises(FeddagError, match="another process is at work on this run"):
-            Run.open(started.folder).learn(silos)
+            Run.open(started.folder).learn()
         raise StopError
 
     with pytest.raises(StopError):
-        started.learn(silos, meanwhile)
-    Run.open(started.folder).learn(silos)  # the lock has ended with its owner
+        started.learn(meanwhile)
+    Run.open(started.folder).learn()  # the lock has ended with its owner
     assert not (started.folder / ".lock").exists()
 
 
 def test_the_lock_of_a_killed_process_neither_blocks_a_run_nor_a_folder(started):
-    code = "import os, sys; from feddag import runs\nwith runs._locked(runs.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    code = "import os, sys, pathlib; from feddag.runs.folder import locked\nwith locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code, started.folder], check=False).returncode == -signal.SIGKILL
     assert (started.folder / ".lock").exists()
-    started.learn(started.silos())
+    started.learn()
 
     free = started.folder.parent / "free"
     free.mkdir()
@@ -186,14 +185,14 @@ def test_the_lock_of_a_killed_process_neither_blocks_a_run_nor_a_folder(started)
 
 def test_a_run_that_another_has_finished_meanwhile_is_not_done_again(started):
     late = Run.open(started.folder)
-    learned = started.learn(started.silos())
-    assert late.learn(late.silos()).seconds_ == learned.seconds_
+    learned = started.learn()
+    assert late.learn().seconds_ == learned.seconds_
 
 
 def test_a_run_works_for_every_method(toy, sources, tmp_path):
     estimator = make_learner(toy, it_max=2)
     silos = estimator.check(sources)
-    learned = Run.start(tmp_path / "run", estimator, silos, sources).learn(silos)
+    learned = Run.start(tmp_path / "run", estimator, silos, sources).learn()
     loaded = load(tmp_path / "run")
     assert type(loaded) is type(learned)
     assert loaded.get_params() == learned.get_params()
@@ -222,3 +221,71 @@ def test_a_folder_without_a_record_is_no_run(tmp_path):
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(FeddagError, match="is not the record of a run"):
         load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(sources, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    learner = make_learner("notears")
+    Run.start(folder, learner, learner.check(sources), sources).learn()
+    return folder
+
+
+@pytest.fixture
+def reopened(finished, tmp_path):
+    """A finished run in a folder of its own, opened as another process would."""
+    return Run.open(shutil.copytree(finished, tmp_path / "run"))
+
+
+def tables_gone(run):
+    """The run as it is when its tables cannot be read any more: all must come from the folder."""
+    for site in run.record["sites"]:
+        site["source"] = "gone.csv"
+    return Run(run.folder, run.record)
+
+
+def test_the_verdict_is_found_once_and_kept(reopened):
+    assert reopened.assessment() is None
+    found = reopened.assess()
+    assert found == assess(reopened.result(), reopened.silos())
+    assert Run.open(reopened.folder).assessment() == found
+    assert tables_gone(reopened).assess() == found
+
+
+def test_replicates_are_kept_and_the_table_is_that_of_the_last_call(reopened):
+    assert reopened.stability_table() is None
+    seen = []
+    found = reopened.stability(bootstraps=2, progress=seen.append)
+    pd.testing.assert_frame_equal(reopened.stability_table(), found.table())
+    assert len(seen) == 4
+    reopened.stability(bootstraps=3, progress=seen.append)
+    assert len(seen) == 5
+
+
+def test_mechanisms_are_compared_once_and_read_back_as_they_were(reopened):
+    assert reopened.mechanisms_table() is None
+    found = reopened.mechanisms()
+    assert (found["causes"] == "").any()
+    pd.testing.assert_frame_equal(tables_gone(reopened).mechanisms(), found)
+
+
+def test_effects_are_kept_by_cause_and_effect(reopened):
+    forth, back = reopened.effects("x0", "x1"), reopened.effects("x1", "x0")
+    assert forth == total_effect(reopened.result(), reopened.silos(), "x0", "x1")
+    gone = tables_gone(reopened)
+    assert (gone.effects("x0", "x1"), gone.effects("x1", "x0")) == (forth, back)
+    with pytest.raises(FeddagError, match="no variable 'z'"):
+        reopened.effects("x0", "z")
+
+
+@pytest.mark.parametrize(("name", "read"), [("trust.json", Run.assessment), ("effects.json", Run.effects_kept)])
+@pytest.mark.parametrize("content", ["{", '[{"verdict": 1}]'])
+def test_a_file_that_was_tampered_with_is_refused_by_name(reopened, name, read, content):
+    (reopened.folder / name).write_text(content)
+    with pytest.raises(FeddagError, match=f"{name} .*Remove it"):
+        read(reopened)
+
+
+def test_an_unfinished_run_has_no_verdict(started):
+    with pytest.raises(FeddagError, match="has not finished"):
+        started.assess()
