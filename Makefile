@@ -12,13 +12,14 @@ demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 test: $(INSTALLED)  ## all tests but the slow ones
 	PJRT_NPROC=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
-test-all: $(INSTALLED)  ## all tests
-	$(BIN)/pytest
+test-all: $(INSTALLED)  ## all tests, and which lines they reach
+	$(BIN)/pytest --cov --cov-report term:skip-covered
 
-lint: $(INSTALLED)  ## style and types
+lint: $(INSTALLED)  ## style, types, and which package may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+	$(BIN)/lint-imports
 
 format: $(INSTALLED)  ## let ruff lay out the code
 	$(BIN)/ruff check --fix .
