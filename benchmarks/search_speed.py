@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _tell(status: Status) -> None:
-    figures = ", ".join(f"{heading} {value}" for heading, value in status.figures.items())
+    figures = ", ".join(f"{name} {value}" for name, value in status.figures.items())
     print(f"\r{status.seconds:.0f} s: {figures}   ", end="", file=sys.stderr, flush=True)
 
 

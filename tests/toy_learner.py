@@ -82,7 +82,7 @@ class Toy(FederatedLearner):
         keeper = watch.keeper(server, federation)
         while len(server.history.edges) < self.it_max:
             server.round(self.threshold)
-            figures = {"round": f"{len(server.history.edges)}", "edges": f"{server.history.edges[-1]}"}
+            figures = {"round": len(server.history.edges), "edges": server.history.edges[-1]}
             keeper.after_round(Status(None, figures, watch.seconds))
         keeper.save()
         self.graph_ = CausalGraph(server.scores > self.threshold, columns, server.scores)

@@ -130,7 +130,7 @@ def select(
             score = mean_score(federation, learner.guessed_graph, columns, round_=k)
             candidates.append(Candidate(given, score, learner.graph_, learner.seconds_))
             told = ", ".join(f"{name}={value}" for name, value in given.items())
-            figures = {"parameters": told, "score": f"{score:.4f}"}
+            figures = {"parameters": told, "score": score}
             progress(k, len(learners), Status(None, figures, learner.seconds_))
     return Selection(tuple(candidates), min(candidates, key=_rank))
 

@@ -13,7 +13,7 @@ from feddag.cli.progress import clock, shown_progress
 from feddag.experiments.running import Standing
 from feddag.learners import Status
 
-STATUS = Status(None, {"moves": "12", "score": "-3.5"}, seconds=61, seconds_left=7)
+STATUS = Status(None, {"moves_tried": 1200, "rho": 0.00012}, seconds=61, seconds_left=7)
 
 
 @pytest.fixture
@@ -33,25 +33,25 @@ def shown(monkeypatch):
 
 
 def test_a_log_gets_them_as_a_line(shown):
-    assert shown(STATUS) == "moves 12, score -3.5, 1:01, about 0:07 left\n"
+    assert shown(STATUS) == "moves tried 1,200, ρ 1.2·10⁻⁴, 1:01, about 0:07 left\n"
 
 
 def test_a_line_names_the_site_that_learns_alone(shown):
-    assert shown(Status("[Basel]", {"moves": "1"}, 3.0)) == "[Basel]: moves 1, 0:03\n"
+    assert shown(Status("[Basel]", {"moves": 1}, 3.0)) == "[Basel]: moves 1, 0:03\n"
 
 
 def test_a_terminal_gets_them_as_a_table(shown):
     text = shown(STATUS, terminal=True)
-    assert "moves  score  time" in text
-    assert "12   -3.5  1:01, about 0:07 left" in text
+    assert "moves tried         ρ  time" in text
+    assert "1,200  1.2·10⁻⁴  1:01, about 0:07 left" in text
     assert "Stopping." in text
 
 
 def test_sites_that_learn_alone_have_a_row_each(shown):
-    text = shown(Status("Basel", {"moves": "1"}, 3.0), Status("Lyon", {"moves": "2", "score": "9"}, 4.0), terminal=True)
-    assert "site   moves  score  time" in text
+    text = shown(Status("Basel", {"moves": 1}, 3.0), Status("Lyon", {"moves": 2, "stage": "end"}, 4.0), terminal=True)
+    assert "site   moves  stage  time" in text
     assert "Basel      1         0:03" in text
-    assert "Lyon       2      9  0:04" in text
+    assert "Lyon       2    end  0:04" in text
 
 
 def test_before_the_first_round_nothing_is_claimed_that_may_not_hold(shown):

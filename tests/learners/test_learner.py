@@ -74,7 +74,7 @@ def test_a_learner_tells_what_it_likes_and_goes_on_where_it_was(tmp_path):
     resumed = Toy().fit(SIMULATION, checkpoint=path, progress=told.append)
 
     whole = Toy().fit(SIMULATION)
-    assert [status.figures["round"] for status in told] == ["2", "3"]
+    assert [status.figures["round"] for status in told] == [2, 3]
     assert all(isinstance(status, Status) and status.seconds_left is None for status in told)
     assert resumed.graph_ == whole.graph_
     assert resumed.communication_ == whole.communication_

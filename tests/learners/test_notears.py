@@ -94,6 +94,6 @@ def test_scales_that_it_cannot_cope_with_still_give_a_dag(scale):
 
 def test_the_history_tells_of_every_sub_problem():
     history = NOTEARS().fit(SIMULATION).history_.to_frame()
-    assert set(history.columns) == {"sub-problem", "ρ", "h", "edges", "bytes_sent", "bytes_received"}
+    assert set(history.columns) == {"sub_problem", "rho", "h", "edges", "bytes_sent", "bytes_received"}
     assert history["h"].dropna().iloc[-1] <= 1e-8
     assert history["edges"].iloc[-1] == len(SIMULATION.truth.edges)

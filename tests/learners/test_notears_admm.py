@@ -70,7 +70,7 @@ def test_what_leaves_a_site_does_not_grow_with_its_rows():
     learned = NOTEARSADMM(it_max=5).fit(SIMULATION)
     assert set(learned.communication_.sent.values()) == {8 * (1 + 5 * 16)}
     history = learned.history_.to_frame()
-    assert list(history.columns) == ["round", "ρ", "h", "bytes_sent", "bytes_received", "edges"]
+    assert list(history.columns) == ["round", "rho", "h", "bytes_sent", "bytes_received", "edges"]
     sites = len(SIMULATION.silos)
     assert history["bytes_sent"].tolist()[:5] == [8 * sites * (1 + round_ * 16) for round_ in range(1, 6)]
 

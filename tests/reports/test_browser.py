@@ -183,7 +183,7 @@ def test_the_live_page_becomes_the_report(browser, notears_run, tmp_path):
     run = Run.open(folder)
     run.record["status"] = "running"
     write_record(run.folder, run.record)
-    line = '{"site": null, "figures": {"h": "%s", "round": "%d"}, "seconds": %d, "seconds_left": 9}\n'
+    line = '{"site": null, "figures": {"h": %s, "round": %d, "edges": NaN}, "seconds": %d, "seconds_left": 9}\n'
     (folder / "progress.jsonl").write_text("".join(line % (0.5 / k, k, k) for k in (1, 2, 3)))
     with live_server(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from feddag import FeddagError, load
 from feddag.cli import app
+from feddag.drawing.formats import format_size
 from feddag.reports import write_report
 from feddag.reports.contents import Contents
-from feddag.reports.formats import size
 from feddag.reports.markup import Markup, json_script, tag
 from feddag.runs import Run
 
@@ -236,7 +236,10 @@ def test_what_was_sent_grows_round_by_round_up_to_the_total(run_of, method, para
     assert (np.diff(chart.mean) >= 0).all()
     assert chart.mean[-1] == sum(contents.learner.communication_.sent.values())
     assert not chart.logarithmic
-    assert f"{chart.title}, from {size(chart.mean[0])} to {size(chart.mean[-1])}" in write_report(folder).read_text()
+    assert (
+        f"{chart.title}, from {format_size(chart.mean[0])} to {format_size(chart.mean[-1])}"
+        in write_report(folder).read_text()
+    )
 
 
 def test_sites_that_learned_alone_have_sent_nothing(run_of):

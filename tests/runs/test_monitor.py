@@ -10,7 +10,7 @@ from feddag.runs.monitor import ProgressLog, ProgressReader, read_progress
 
 
 def status(round_: int, seconds: float, site: str | None = None) -> Status:
-    return Status(site, {"round": str(round_)}, seconds, seconds_left=1.5)
+    return Status(site, {"round": round_}, seconds, seconds_left=1.5)
 
 
 def test_what_is_told_can_be_read_as_it_was(tmp_path):

@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_been(simulation, learne
     told = []
     resumed = edge_stability(learner, simulation, bootstraps=4, folder=tmp_path, progress=told.append)
 
-    assert [status.figures["replicate"] for status in told] == ["4/7", "5/7", "6/7", "7/7"]
+    assert [tuple(status.figures.values()) for status in told] == [(4, 7), (5, 7), (6, 7), (7, 7)]
     assert told[-1].seconds_left == 0
     whole = edge_stability(learner, simulation, bootstraps=4)
     assert resumed.table().equals(whole.table())

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.tables import bare_table
+from feddag.drawing.figures import find_figure, format_figure
 from feddag.learners.status import Progress, Status
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -61,12 +62,12 @@ class _LiveTable:
         table.caption, table.caption_justify = self._notice(), "left"
         if alone:
             table.add_column("site", no_wrap=True)
-        headings = dict.fromkeys(heading for row in rows for heading in row.figures)
-        for heading in headings:
-            table.add_column(heading, justify="right", no_wrap=True)
+        identifiers = dict.fromkeys(name for row in rows for name in row.figures)
+        for name in identifiers:
+            table.add_column(find_figure(name).heading, justify="right", no_wrap=True)
         table.add_column("time", no_wrap=True)
         for row in rows:
-            figures = [Text(row.figures.get(heading, "")) for heading in headings]
+            figures = [Text(format_figure(name, row.figures.get(name, ""))) for name in identifiers]
             spent = row.seconds if alone else row.seconds + since
             table.add_row(*([Text(row.site)] if row.site else []), *figures, f"{clock(spent)}{_left(row)}")
         return table
@@ -86,7 +87,9 @@ class _Lines:
                 return
             self._last = time.monotonic()
             who = "" if status.site is None else f"{status.site}: "
-            figures = [f"{heading} {value}" for heading, value in status.figures.items()]
+            figures = [
+                f"{find_figure(name).heading} {format_figure(name, value)}" for name, value in status.figures.items()
+            ]
             line = ", ".join([*figures, clock(status.seconds)])
             self._console.print(f"{who}{line}{_left(status)}", markup=False, soft_wrap=True)
 

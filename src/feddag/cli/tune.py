@@ -69,7 +69,7 @@ def tune(
 
     def choose(progress: Progress) -> Selection:
         def after_round(position: int, total: int, status: Status) -> None:
-            progress(replace(status, figures={"combination": f"{position} of {total}", **status.figures}))
+            progress(replace(status, figures={"combination": position, "combinations": total, **status.figures}))
 
         return select(
             site_names(silos),

@@ -89,7 +89,7 @@ class ConsensusADMM(FederatedSinglePass):
             # on all but the graph the sites decide alone
             common = found | {"W": _compromise(common["W"], found["W"], pull, self.l1, alpha, rho)}
             h, _ = acyclicity(common["W"])
-            note({"round": round_, "ρ": rho, "h": h})
+            note({"round": round_, "rho": rho, "h": h})
             alpha += rho * h
             if rho < self.rho_max:
                 rho *= _ACYCLICITY_FACTOR

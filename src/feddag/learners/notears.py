@@ -106,7 +106,7 @@ class NOTEARS(FromMoments):
                     bounds=bounds,
                 ).x
                 h_found, _ = acyclicity(np.where(known.certain, 1.0, joined(found, covariance.shape)))
-                note({"sub-problem": sub_problem, "ρ": rho, "h": h_found})
+                note({"sub_problem": sub_problem, "rho": rho, "h": h_found})
                 if h_found <= _PROGRESS * h or rho >= self.rho_max:
                     break
                 rho *= _RHO_FACTOR

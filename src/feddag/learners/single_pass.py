@@ -24,7 +24,7 @@ from feddag.learners.status import Status
 from feddag.silos import Silo
 
 Note = Callable[[dict[str, float]], None]
-"""Takes down figures by their headings: they are told to the caller, and become a row of the history."""
+"""Record figures by identifier: the caller receives them as a `Status`, and they become a row of the history."""
 
 
 @dataclass
@@ -50,8 +50,7 @@ class SinglePass(Learner):
 
         def note(figures: dict[str, float]) -> None:
             outcome.records.rows.append(figures | ledger.so_far())
-            shown = {heading: f"{value:.3g}" for heading, value in figures.items()}
-            keeper.after_round(Status(None, shown, time.monotonic() - started))
+            keeper.after_round(Status(None, dict(figures), time.monotonic() - started))
 
         if outcome.graph is None:
             with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other

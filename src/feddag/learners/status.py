@@ -1,4 +1,4 @@
-"""What a learner tells while it learns."""
+"""What a learner reports while it learns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ class Status:
 
     site: str | None
     """The site that learns alone; None in a federation."""
-    figures: dict[str, str]
-    """What there is to show, by its heading."""
+    figures: dict[str, float | str]
+    """Numbers, or words such as the stage of a search, by identifier: `{"rho": 1e-3, "edges": 12}`.
+
+    `feddag.drawing.figures` knows headings and number formats of identifiers.
+    """
     seconds: float
     """Spent so far, by this site if it learns alone."""
     seconds_left: float | None = None
-    """As far as the learner can tell."""
+    """An estimate, from learners that have one."""
 
 
 Progress = Callable[[Status], None]

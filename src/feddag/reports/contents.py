@@ -13,12 +13,12 @@ from typing import Any
 
 import pandas as pd
 
+from feddag.drawing.formats import heading
 from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.registry import METHODS, Method
 from feddag.reports.curves import Chart, charts
-from feddag.reports.formats import heading
 from feddag.reports.scales import strength
 from feddag.runs import Run, history_frame, load
 from feddag.silos import Preparation

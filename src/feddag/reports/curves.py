@@ -10,26 +10,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from feddag.reports.formats import shown, size
+from feddag.drawing.figures import find_figure, format_figure
+from feddag.drawing.formats import format_value
 from feddag.reports.markup import Markup, tag
 
-_TITLES = {
-    "h": "h, the distance from a DAG",
-    "rho": "ρ, the weight of acyclicity",
-    "ρ": "ρ, the weight of acyclicity",
-    "alpha": "α, the multiplier",
-    "loss": "Loss of each site",
-    "fit": "Misfit of each site",
-    "edges": "Edges",
-    "score": "Score of the best graph (lower is better)",
-    "families": "Families scored",
-    "l1_distance": "Distance between the sites' graphs (ℓ1)",
-    "shd_distance": "Distance between the sites' graphs (SHD)",
-    "bytes_sent": "Sent by all sites so far",
-    "bytes_received": "Received by all sites so far",
-}
-_IN_BYTES = (_TITLES["bytes_sent"], _TITLES["bytes_received"])
-_NO_CURVES = ("round", "sub_problem", "sub-problem", "step", "seconds", "site", "stage")
+_NO_CURVES = ("round", "sub_problem", "step", "seconds", "site", "stage")
 _OF_A_SITE = re.compile(r"(loss|fit)\[(.*)\]", re.DOTALL)
 _SPAN_OF_A_LINEAR_SCALE = 300.0
 _MOST_POINTS = 240
@@ -41,14 +26,14 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 380.0, 210.0, 52.0, 12.0, 12.0, 
 
 Rounds = Float[np.ndarray, "round"]
 Figures = dict[str, dict[str, Rounds]]
-"""By title, the line of each site, or the one of all."""
+"""By identifier, the line of each site, or the one of all."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """One figure, of all sites together or a line for each."""
 
-    title: str
+    identifier: str
     rounds: Rounds
     lines: dict[str, Rounds]
     logarithmic: bool
@@ -64,11 +49,22 @@ class Chart:
         return np.nanmean(self.values, axis=0)
 
     @property
-    def in_bytes(self) -> bool:
-        return self.title in _IN_BYTES
+    def title(self) -> str:
+        """Name the figure and what it means."""
+        return find_figure(self.identifier).title
 
-    def shown(self, value: float) -> str:
-        return size(value) if self.in_bytes else shown(value)
+    @property
+    def in_bytes(self) -> bool:
+        """Whether the figure counts bytes."""
+        return find_figure(self.identifier).in_bytes
+
+    def format(self, value: float) -> str:
+        """Format a value of the figure."""
+        return format_figure(self.identifier, value)
+
+    def format_tick(self, value: float) -> str:
+        """Format a round number at the axis, which needs no more digits than it has."""
+        return self.format(value) if self.in_bytes else format_value(value)
 
 
 def charts(history: pd.DataFrame) -> list[Chart]:
@@ -76,20 +72,20 @@ def charts(history: pd.DataFrame) -> list[Chart]:
     axis = "round" if "round" in history else "step"
     alone = "site" in history
     rounds, figures = (_of_each_site if alone else _of_all_sites)(history)
-    found = [_chart(title, rounds, lines, axis) for title, lines in figures.items()]
+    found = [_chart(identifier, rounds, lines, axis) for identifier, lines in figures.items()]
     return [chart for chart in found if chart is not None]
 
 
 def _of_all_sites(history: pd.DataFrame) -> tuple[Rounds, Figures]:
     """The columns of the sites stand together, and first."""
-    figures: Figures = {_TITLES["loss"]: {}, _TITLES["fit"]: {}}
+    figures: Figures = {"loss": {}, "fit": {}}
     for name in map(str, history.columns):
         of_a_site = _OF_A_SITE.fullmatch(name)
         if of_a_site:
             kind, site = of_a_site.groups()
-            figures[_TITLES[kind]][site] = history[name].to_numpy(float)
+            figures[kind][site] = history[name].to_numpy(float)
         elif _is_figure(history, name):
-            figures[_TITLES.get(name, name)] = {name: history[name].to_numpy(float)}
+            figures[name] = {name: history[name].to_numpy(float)}
     own = history["round"].to_numpy(float) if "round" in history else np.full(len(history), np.nan)
     return np.where(np.isnan(own), np.arange(1.0, 1 + len(history)), own), figures
 
@@ -98,12 +94,12 @@ def _of_each_site(history: pd.DataFrame) -> tuple[Rounds, Figures]:
     """Sites that learned alone, each with as many rounds as it took."""
     parts = {str(site): part.reset_index(drop=True) for site, part in history.groupby("site", sort=False)}
     longest = max(map(len, parts.values()))
-    figures: Figures = {_TITLES["loss"]: {}}
+    figures: Figures = {"loss": {}}
     for site, part in parts.items():
         for name in map(str, part.columns):
-            title = _TITLES["loss"] if name == f"loss[{site}]" else _TITLES.get(name, name)
-            if title == _TITLES["loss"] or (_is_figure(part, name) and not _OF_A_SITE.fullmatch(name)):
-                figures.setdefault(title, {})[site] = part[name].reindex(range(longest)).to_numpy(float)
+            identifier = "loss" if name == f"loss[{site}]" else name
+            if identifier == "loss" or (_is_figure(part, name) and not _OF_A_SITE.fullmatch(name)):
+                figures.setdefault(identifier, {})[site] = part[name].reindex(range(longest)).to_numpy(float)
     return np.arange(1.0, 1 + longest), figures
 
 
@@ -111,7 +107,7 @@ def _is_figure(history: pd.DataFrame, name: str) -> bool:
     return name not in _NO_CURVES and pd.api.types.is_numeric_dtype(history[name])
 
 
-def _chart(title: str, rounds: Rounds, lines: dict[str, Rounds], axis: str) -> Chart | None:
+def _chart(identifier: str, rounds: Rounds, lines: dict[str, Rounds], axis: str) -> Chart | None:
     lines = {name: line for name, line in lines.items() if np.isfinite(line).any()}
     values = np.array(list(lines.values())).reshape(len(lines), len(rounds))
     there = np.isfinite(values).any(axis=0)
@@ -122,8 +118,8 @@ def _chart(title: str, rounds: Rounds, lines: dict[str, Rounds], axis: str) -> C
         kept = kept[np.unique(np.linspace(0, len(kept) - 1, _MOST_POINTS).round().astype(int))]
     finite = values[np.isfinite(values)]
     wide = finite.min() > 0 and finite.max() / finite.min() > _SPAN_OF_A_LINEAR_SCALE
-    logarithmic = bool(wide and title not in _IN_BYTES)  # a running total grows by sums, not by factors
-    return Chart(title, rounds[kept], {name: line[kept] for name, line in lines.items()}, logarithmic, axis)
+    logarithmic = bool(wide and not find_figure(identifier).in_bytes)  # a running total grows by sums, not by factors
+    return Chart(identifier, rounds[kept], {name: line[kept] for name, line in lines.items()}, logarithmic, axis)
 
 
 def chart_svg(chart: Chart, number: int) -> Markup:
@@ -142,11 +138,11 @@ def chart_svg(chart: Chart, number: int) -> Markup:
         tag(
             "g",
             tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
-            tag("text", chart.shown(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
+            tag("text", chart.format_tick(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
         )
         for tick in ticks
     ]
-    base = _HEIGHT - _BOTTOM
+    base, ends = _HEIGHT - _BOTTOM, chart.mean[np.isfinite(chart.mean)].tolist()
     axis = [
         tag("text", f"{tick:.0f}", x=float(across(tick)), y=base + 15, text_anchor="middle")
         for tick in _ticks(chart.rounds.min(), chart.rounds.max(), most=6, whole=True)
@@ -162,7 +158,7 @@ def chart_svg(chart: Chart, number: int) -> Markup:
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         class_="chart",
         role="img",
-        aria_label=f"{chart.title}, from {chart.shown(_first(chart.mean))} to {chart.shown(_first(chart.mean[::-1]))}",
+        aria_label=f"{chart.title}, from {chart.format(ends[0])} to {chart.format(ends[-1])}",
         data_chart=number,
         data_left=_LEFT,
         data_right=_WIDTH - _RIGHT,
@@ -178,10 +174,6 @@ def _line_elements(chart: Chart, place: Callable[[Rounds], Float[np.ndarray, "ro
     low, high = place(np.nanmin(chart.values, axis=0)), place(np.nanmax(chart.values, axis=0))
     band = _path(np.concatenate([low, high[::-1]])) + "Z"
     return [tag("path", d=band, class_="band"), tag("path", d=_path(place(chart.mean)), class_="line")]
-
-
-def _first(values: Rounds) -> float:
-    return float(values[np.isfinite(values)][0])
 
 
 def _path(points: Float[np.ndarray, "point 2"]) -> str:

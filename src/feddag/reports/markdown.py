@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from feddag.drawing.formats import format_duration, format_size, format_value
 from feddag.reports.contents import Contents, Table
-from feddag.reports.formats import duration, shown, size
 from feddag.reports.words import caveats, lead, title
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
@@ -22,10 +22,10 @@ def report_markdown(contents: Contents) -> str:
             ("of open direction", len(graph.undirected_edges)),
             ("Sites", len(record["sites"])),
             ("Rows", contents.rows),
-            ("Sent by all sites", size(sent)),
+            ("Sent by all sites", format_size(sent)),
             ("Method", record["method"]),
             ("Regime", record["regime"]),
-            ("Took", duration(contents.learner.seconds_)),
+            ("Took", format_duration(contents.learner.seconds_)),
             ("Finished", record["finished"]),
         ),
     )
@@ -64,7 +64,9 @@ def report_markdown(contents: Contents) -> str:
 def _table(table: Table) -> str:
     lines = [table.headings, ("---",) * len(table.headings)]
     text = ["| " + " | ".join(each if k == 1 else _plain(each) for each in line) + " |" for k, line in enumerate(lines)]
-    return "\n".join([*text, *("| " + " | ".join(_plain(shown(cell)) for cell in row) + " |" for row in table.rows)])
+    return "\n".join(
+        [*text, *("| " + " | ".join(_plain(format_value(cell)) for cell in row) + " |" for row in table.rows)]
+    )
 
 
 def _plain(text: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from feddag.drawing.formats import format_duration, format_size, format_value
 from feddag.reports.contents import Contents, Table
 from feddag.reports.curves import Chart, chart_svg
-from feddag.reports.formats import duration, shown, size
 from feddag.reports.graph_svg import LEAST_WIDTH, graph_svg, view
 from feddag.reports.heat_map import heat_map_svg
 from feddag.reports.layout import Layout, layered
@@ -92,10 +92,10 @@ def _header(contents: Contents, sections: dict[str, str]) -> Markup:
         ("Variables", f"{len(graph.names):,}", ""),
         ("Edges", f"{directed + undirected:,}", f"{undirected:,} of open direction" if undirected else "all directed"),
         ("Sites", f"{len(record['sites']):,}", ""),
-        ("Rows", shown(contents.rows), "in all"),
-        ("Sent by all sites", size(sent), f"{rounds:,} rounds" if rounds > 1 else ""),
+        ("Rows", format_value(contents.rows), "in all"),
+        ("Sent by all sites", format_size(sent), f"{rounds:,} rounds" if rounds > 1 else ""),
         ("Method", record["method"], "" if record["regime"] == "federated" else record["regime"]),
-        ("Took", duration(contents.learner.seconds_), ""),
+        ("Took", format_duration(contents.learner.seconds_), ""),
     ]
     return tag(
         "header",
@@ -173,7 +173,7 @@ def _legend(contents: Contents) -> Markup:
     strongest, weakest = contents.edges[0], contents.edges[-1]
     ends = [weakest] if strongest.strength == weakest.strength else [weakest, strongest]
     items = [
-        tag("li", _sample(line_width(edge.strength)), f"{meaning}: {shown(next(iter(edge.numbers.values())))}")
+        tag("li", _sample(line_width(edge.strength)), f"{meaning}: {format_value(next(iter(edge.numbers.values())))}")
         for edge in ends
     ]
     if contents.graph.undirected_edges:
@@ -307,7 +307,7 @@ def _table(table: Table, name: str) -> Markup:
 
 def _cell(value: Any, numeric: bool) -> Markup:
     exact = f"{float(value):.17g}" if numeric and _is_number(value) and math.isfinite(value) else None
-    text = shown(value)
+    text = format_value(value)
     kind = "number" if numeric else "short" if len(text) <= _SHORT else None
     return tag("td", text, class_=kind, data_value=exact)
 
@@ -331,7 +331,7 @@ def _data(contents: Contents) -> dict[str, Any]:
                 "source": index[edge.source],
                 "target": index[edge.target],
                 "directed": edge.directed,
-                "numbers": [(name, shown(value)) for name, value in edge.numbers.items()],
+                "numbers": [(name, format_value(value)) for name, value in edge.numbers.items()],
             }
             for edge in contents.edges
         ],
@@ -351,7 +351,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "axis": chart.axis,
         "rounds": [int(each) for each in chart.rounds],
-        "figures": [(name, [chart.shown(float(value)) for value in values]) for name, values in figures.items()],
+        "figures": [(name, [chart.format(float(value)) for value in values]) for name, values in figures.items()],
     }
 
 

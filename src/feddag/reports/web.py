@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from dataclasses import asdict
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 
+from feddag.drawing.figures import find_figure, format_figure
 from feddag.errors import FeddagError
 from feddag.learners.status import Status
 from feddag.reports.contents import Contents
@@ -38,7 +39,8 @@ class LivePage:
             state: dict[str, Any] = {"state": self._followed.state}
             if state["state"] == "stopped":
                 state["resume"] = resume_command(self._folder)
-            return state | {"statuses": [asdict(status) for status in _thinned(self._followed.statuses)]}
+            statuses = _thinned(self._followed.statuses)
+            return state | {"now": _last_figures(statuses), "curves": _curves(statuses)}
 
     def page(self) -> str:
         with self._lock:
@@ -56,6 +58,37 @@ def _thinned(statuses: list[Status]) -> list[Status]:
     for status in statuses:
         by_site.setdefault(status.site, []).append(status)
     return [status for its in by_site.values() for status in its[-1 :: -max(1, len(its) // _MOST_STATUSES)][::-1]]
+
+
+def _last_figures(statuses: list[Status]) -> list[dict[str, Any]]:
+    """The last status of each site, as the page shows it."""
+    last = {status.site: status for status in statuses}.values()
+    return [
+        {
+            "site": status.site,
+            "figures": [
+                (find_figure(name).heading, format_figure(name, each)) for name, each in status.figures.items()
+            ],
+            "seconds": status.seconds,
+            "seconds_left": status.seconds_left,
+        }
+        for status in last
+    ]
+
+
+def _curves(statuses: list[Status]) -> list[dict[str, Any]]:
+    """The course of each figure that changes, as a line of points for each site."""
+    lines: dict[str, dict[str | None, list[tuple[float, float]]]] = {}
+    for status in statuses:
+        for name, value in status.figures.items():
+            if not isinstance(value, str) and math.isfinite(value):
+                lines.setdefault(name, {}).setdefault(status.site, []).append((status.seconds, value))
+    return [
+        {"title": find_figure(name).title, "lines": drawn}
+        for name, of_sites in lines.items()
+        if (drawn := [line for line in of_sites.values() if len(line) > 1])
+        and len({value for line in drawn for _, value in line}) > 1
+    ]
 
 
 def live_server(folder: str | os.PathLike[str], port: int = 0) -> ThreadingHTTPServer:

@@ -195,7 +195,7 @@ def edge_stability(
             if progress is not None:
                 spent, done = time.monotonic() - started, len(found) - before
                 left = spent / done * (len(missing) - done)
-                progress(Status(None, {"replicate": f"{len(found)}/{len(wanted)}"}, spent, left))
+                progress(Status(None, {"replicate": len(found), "replicates": len(wanted)}, spent, left))
     graph = learner.graph_.reordered(silos[0].columns)
     return Stability(
         graph,

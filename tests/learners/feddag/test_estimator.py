@@ -365,11 +365,11 @@ class TestAsAnEstimator:
         assert all(status.site is None for status in told)
         assert [status.figures for status in told] == [
             {
-                "sub-problem": f"{record.sub_problem}",
-                "step": f"{record.step}",
-                "ρ": f"{record.rho:.1e}",
-                "h": f"{record.h:.1e}",
-                "edges": f"{record.edges}",
+                "sub_problem": record.sub_problem,
+                "step": record.step,
+                "rho": record.rho,
+                "h": record.h,
+                "edges": record.edges,
             }
             for record in learner.history_.rounds
         ]

@@ -40,7 +40,7 @@ def crash_after(rounds: int):
 
 
 def round_of(status) -> int:
-    return int(status.figures["step"]) // TINY["it_fl"]
+    return status.figures["step"] // TINY["it_fl"]
 
 
 def crashed(path, parameters, rounds: int, silos=SIMULATION) -> None:

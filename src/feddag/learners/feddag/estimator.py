@@ -413,13 +413,7 @@ class FedDAG(FederatedLearner):
 
 
 def _status(record: Round, seconds_left: float | None) -> Status:
-    figures = {
-        "sub-problem": f"{record.sub_problem}",
-        "step": f"{record.step}",
-        "ρ": f"{record.rho:.1e}",
-        "h": f"{record.h:.1e}",
-        "edges": f"{record.edges}",
-    }
+    figures = {name: getattr(record, name) for name in ("sub_problem", "step", "rho", "h", "edges")}
     return Status(None, figures, record.seconds, seconds_left)
 
 

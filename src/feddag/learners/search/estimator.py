@@ -253,7 +253,7 @@ class EvidenceSearch(FederatedLearner):
 
 
 def _status(round_: Round) -> Status:
-    figures = {"stage": round_.stage, "round": f"{round_.round}", "families scored": f"{round_.families:,}"}
-    if round_.score is not None:
-        figures |= {"edges": f"{round_.edges}", "score": f"{round_.score:.4f}"}
+    figures: dict[str, float | str] = {"stage": round_.stage, "round": round_.round, "families": round_.families}
+    if round_.score is not None and round_.edges is not None:
+        figures |= {"edges": round_.edges, "score": round_.score}
     return Status(None, figures, round_.seconds)

@@ -19,58 +19,41 @@
     const minutes = Math.floor(whole / 60) % 60;
     return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
   };
-  const number = (text) => Number(String(text).replaceAll(",", ""));
 
   const fact = (name, value) => {
     const box = make("div");
     box.append(make("dt", name), make("dd", value));
     return box;
   };
-  const showFigures = (statuses) => {
-    const last = new Map(statuses.map((status) => [status.site, status]));
+  const showFigures = (now) => {
     const facts = [];
-    for (const [site, status] of last) {
+    for (const { site, figures, seconds, seconds_left: left } of now) {
       const prefix = site === null ? "" : `${site}: `;
-      for (const [name, value] of Object.entries(status.figures)) facts.push(fact(prefix + name, value));
-      facts.push(fact(`${prefix}time`, clock(status.seconds)));
-      if (status.seconds_left !== null) facts.push(fact(`${prefix}left, about`, clock(status.seconds_left)));
+      for (const [name, text] of figures) facts.push(fact(prefix + name, text));
+      facts.push(fact(`${prefix}time`, clock(seconds)));
+      if (left !== null) facts.push(fact(`${prefix}left, about`, clock(left)));
     }
     find("#figures").replaceChildren(...facts);
   };
 
-  const curve = (name, lines) => {
-    const values = lines.flat().map((point) => point.y);
+  const curve = ({ title, lines }) => {
+    const values = lines.flat().map(([, y]) => y);
     const logarithmic = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 300;
     const up = (value) => (logarithmic ? Math.log10(value) : value);
     const low = up(Math.min(...values));
     const span = up(Math.max(...values)) - low || 1;
-    const last = Math.max(...lines.flat().map((point) => point.x)) || 1;
+    const last = Math.max(...lines.flat().map(([x]) => x)) || 1;
     const svg = draw("svg", { viewBox: "0 0 380 150", class: "chart", role: "img" });
-    svg.setAttribute("aria-label", `${name} over time`);
+    svg.setAttribute("aria-label", `${title} over time`);
     svg.append(draw("line", { x1: 8, x2: 372, y1: 138, y2: 138, class: "grid" }));
     for (const line of lines) {
-      const path = line.map(({ x, y }) => `${(8 + (364 * x) / last).toFixed(1)} ${(134 - (124 * (up(y) - low)) / span).toFixed(1)}`);
+      const path = line.map(([x, y]) => `${(8 + (364 * x) / last).toFixed(1)} ${(134 - (124 * (up(y) - low)) / span).toFixed(1)}`);
       svg.append(draw("path", { d: `M${path.join("L")}`, class: lines.length > 1 ? "line of-site" : "line" }));
     }
     const figure = make("figure");
-    figure.append(make("figcaption", logarithmic ? `${name} (logarithmic)` : name), svg);
+    figure.append(make("figcaption", logarithmic ? `${title} (logarithmic)` : title), svg);
     return figure;
   };
-  const showCurves = (statuses) => {
-    const names = [...new Set(statuses.flatMap((status) => Object.keys(status.figures)))];
-    const sites = [...new Set(statuses.map((status) => status.site))];
-    const figures = [];
-    for (const name of names) {
-      const lines = sites.map((site) => statuses
-        .filter((status) => status.site === site && name in status.figures)
-        .map((status) => ({ x: status.seconds, y: number(status.figures[name]) }))
-        .filter(({ y }) => Number.isFinite(y))).filter((line) => line.length > 1);
-      const values = lines.flat().map((point) => point.y);
-      if (lines.length && Math.min(...values) < Math.max(...values)) figures.push(curve(name, lines));
-    }
-    find("#curves").replaceChildren(...figures);
-  };
-
   const look = async () => {
     let told;
     try {
@@ -81,10 +64,11 @@
       return;
     }
     if (told.state === "finished") { location.reload(); return; }
-    if (told.statuses.length) { showFigures(told.statuses); showCurves(told.statuses); }
+    showFigures(told.now);
+    find("#curves").replaceChildren(...told.curves.map(curve));
     find("#state").textContent = told.state === "stopped"
       ? `The run has stopped before its end. Go on with: ${told.resume}`
-      : told.statuses.length ? "The run is under way." : "Waiting for the first round.";
+      : told.now.length ? "The run is under way." : "Waiting for the first round.";
     setTimeout(look, 1000);
   };
   look();

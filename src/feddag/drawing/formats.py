@@ -35,22 +35,22 @@ _HEADINGS = {
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A cell as people read it."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, int | float | np.integer | np.floating):
-        return _shown_number(value)
+        return _format_number(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{heading(str(name))} {shown(each)}" for name, each in value.items())
+        return ", ".join(f"{heading(str(name))} {format_value(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
+        return ", ".join(map(format_value, value))
     return str(value)
 
 
-def _shown_number(value: float | np.number) -> str:
+def _format_number(value: float | np.number) -> str:
     if isinstance(value, int | np.integer):
         return f"{value:,}"
     value = float(value)
@@ -73,7 +73,7 @@ def heading(name: str) -> str:
     return _HEADINGS.get(name, name.replace("_", " "))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Such as 12 s, 3 min 20 s or 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -83,7 +83,7 @@ def duration(seconds: float) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Such as 812 bytes or 1.4 MB."""
     if count < 1000:
         return f"{count:.0f} bytes"
