@@ -40,7 +40,7 @@ def of_notears(setting: Simulated, seed: int) -> tuple[int, float, float]:
 
     def solved(forbidden: list[tuple[str, str]]) -> tuple[CausalGraph, float]:
         notears = NOTEARS(forbidden=forbidden)
-        weights = notears.solve(covariance, notears._knowledge(truth.names))  # as fit would
+        weights = notears.solve(covariance, notears.knowledge_of(truth.names))  # as fit would
         remainder = np.eye(len(weights)) - weights
         objective = np.sum(remainder * (covariance @ remainder)) / 2 + notears.l1 * np.abs(weights).sum()
         return CausalGraph(threshold_to_dag(np.abs(weights), notears.threshold), truth.names), -float(objective)

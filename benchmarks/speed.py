@@ -64,7 +64,7 @@ def measure(nodes: int, sites: int, rows: int, repeats: int) -> dict[str, float]
     keep_compiled_programs()
     rng = np.random.default_rng(0)
     columns = tuple(f"x{k}" for k in range(nodes))
-    plan = FedDAG()._plan(columns, sites)
+    plan = FedDAG().plan(columns, sites)
     solvers = [
         LocalSolver(
             Silo(f"site-{k}", columns, rng.normal(size=(rows, nodes))),

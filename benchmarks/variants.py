@@ -25,7 +25,7 @@ from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.cam import CAM, greedy_dag, possible_parents
 from feddag.learners.causal_learn import causal_learn
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.feddag.local_solver import LocalSolver
 from feddag.learners.ges import GES
 from feddag.learners.notears import NOTEARS
@@ -75,7 +75,7 @@ class CAMPruned(CAM):
         self.selected = selected
         self.tests = tests
 
-    def _learn_table(self, table: Silo) -> CausalGraph:
+    def learn_table(self, table: Silo) -> CausalGraph:
         nodes = len(table.columns)
         products = self.products(table)
         allowed = possible_parents(products, self.neighbours) if self.selected else ~np.eye(nodes, dtype=bool)
@@ -116,11 +116,11 @@ class FedDAGWithEvenSteps(FedDAG):
 class FedDAGReadAsPublished(FedDAG):
     """The graph is that of the first site before the last average, and cycles are not cut."""
 
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        super()._learn(federation, columns, watch)
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        super().learn(federation, columns, context)
         (first, *_) = cast(tuple[LocalSolver, ...], federation.local_sites)
         scores = self._objective(columns).edge_scores(first.params)
-        self.graph_ = CausalGraph(scores > self._threshold(), columns, scores)
+        self.graph_ = CausalGraph(scores > self.edge_threshold(), columns, scores)
 
 
 PC_RULES = {

@@ -77,14 +77,14 @@ class Toy(FederatedLearner):
     def site(self, silo, position):
         return Site(silo.name, np.corrcoef(silo.values.T))
 
-    def _learn(self, federation, columns, watch):
+    def learn(self, federation, columns, context):
         server = Server(federation)
-        keeper = watch.keeper(server, federation)
+        checkpointer = context.checkpointer(server, federation)
         while len(server.history.edges) < self.it_max:
             server.round(self.threshold)
             figures = {"round": len(server.history.edges), "edges": server.history.edges[-1]}
-            keeper.after_round(Status(None, figures, watch.seconds))
-        keeper.save()
+            checkpointer.after_round(Status(None, figures, context.seconds))
+        checkpointer.save()
         self.graph_ = CausalGraph(server.scores > self.threshold, columns, server.scores)
         self.history_, self.communication_ = server.history, federation.ledger
 

@@ -24,7 +24,7 @@ class PartialCorrelations(FromMoments):
     def __init__(self, least: float = 0.2) -> None:
         self.least = least
 
-    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+    def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         precision = np.linalg.inv(moments.covariance)
         scale = np.sqrt(precision.diagonal())
         partial = np.abs(precision / np.outer(scale, scale))

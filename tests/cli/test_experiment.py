@@ -196,7 +196,7 @@ def test_a_slip_in_a_method_is_written_down(feddag, tmp_path, monkeypatch):
     def slip(self, nodes):
         raise KeyError("a slip")
 
-    monkeypatch.setattr("feddag.learners.baselines.Empty._draw", slip)
+    monkeypatch.setattr("feddag.learners.baselines.Empty.draw", slip)
     chosen = ("--nodes", 10, "--methods", "empty", "--seeds", 1, "--store", tmp_path / "results.sqlite")
     result = feddag("experiment", "run", "linear", *chosen)
     log = tmp_path / "results.failures.log"

@@ -133,9 +133,9 @@ class TestObjectiveWithKnowledge:
 def test_a_mask_is_certain_in_every_round_and_what_leaves_a_site_is_finite():
     known = against(SIMULATION.truth)
     learned = FedDAG(**TINY["mcsl"], **known).fit(SIMULATION)
-    certain = learned._knowledge(NAMES).certain
+    certain = learned.knowledge_of(NAMES).certain
     assert (learned.edge_scores_[certain] == 1).all()
-    assert (learned.edge_scores_[learned._knowledge(NAMES).impossible] == 0).all()
+    assert (learned.edge_scores_[learned.knowledge_of(NAMES).impossible] == 0).all()
     assert all(np.isposinf(graph[certain]).all() for graph in learned.history_.graphs)
     numbers = {"steps": FEW_STEPS["it_fl"], "alpha": 0.0, "rho": 1.0, "h": 1.0}
     task = Task(SOLVE, 0, numbers, {"graph": np.zeros((5, 5), np.float32)}, (0,))

@@ -21,7 +21,7 @@ class CrashError(Exception):
 
 
 def test_a_learner_needs_a_fit_of_its_own():
-    with pytest.raises(TypeError, match="_fit"):
+    with pytest.raises(TypeError, match="fit_silos"):
         Learner()  # pyright: ignore[reportAbstractUsage]
 
 

@@ -12,8 +12,8 @@ SIMULATION = simulate(4, mechanism="linear", sites=3, rows=[20, 50, 30], seed=5)
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 def test_the_moments_are_those_of_the_pooled_rows_wherever_their_mean_is(shift, monkeypatch):
     seen = []
-    learn = SortnRegress._learn_moments
-    monkeypatch.setattr(SortnRegress, "_learn_moments", lambda *given: (seen.append(given[1]), learn(*given))[1])
+    learn = SortnRegress.learn_moments
+    monkeypatch.setattr(SortnRegress, "learn_moments", lambda *given: (seen.append(given[1]), learn(*given))[1])
     learned = SortnRegress().fit({silo.name: silo.to_frame() + shift for silo in SIMULATION.silos})
 
     rows = np.concatenate([silo.values for silo in SIMULATION.silos])

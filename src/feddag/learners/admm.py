@@ -69,10 +69,10 @@ class ConsensusADMM(FederatedSinglePass):
         numbers = {"rows": Bounds(1, MOST_ROWS, whole=True), "rho": rho}
         return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self._start(len(columns))))))
 
-    def _threshold(self) -> float:
+    def edge_threshold(self) -> float:
         return self.threshold
 
-    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+    def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
         W = self.solve(federation, len(columns), note)["W"]
         scores = np.linalg.norm(W.reshape(-1, *W.shape[-2:]), axis=0)
         np.fill_diagonal(scores, 0)

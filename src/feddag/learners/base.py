@@ -22,7 +22,7 @@ from feddag.errors import FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
@@ -44,7 +44,7 @@ PROPORTION = constraints.number("a number in (0, 1)", lambda value: 0 < value < 
 class Learner(BaseEstimator, ABC):
     """Learns one causal graph from the tables of many sites; a scikit-learn estimator.
 
-    A learner stores its parameters in `__init__`, gives each a constraint, and writes `_fit`. Where it learns more
+    A learner stores its parameters in `__init__`, gives each a constraint, and writes `fit_silos`. Where it learns more
     than the attributes below, it extends `snapshot` and `restore`.
 
     Attributes:
@@ -103,17 +103,17 @@ class Learner(BaseEstimator, ABC):
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
         """
         del y
-        return self._fit_watched(self.check(silos), Watch(progress, checkpoint))
+        return self.fit_checked(self.check(silos), FitContext(progress, checkpoint))
 
-    def _fit_watched(self, silos: tuple[Silo, ...], watch: Watch) -> Self:
+    def fit_checked(self, silos: tuple[Silo, ...], context: FitContext) -> Self:
         """Learn from checked tables."""
-        if watch.checkpoint is not None:
-            watch.fingerprint = self._fingerprint(silos)
-        self._fit(silos, watch)
-        return self._completed([silo.name for silo in silos], watch.seconds)
+        if context.checkpoint is not None:
+            context.fingerprint = self.fingerprint(silos)
+        self.fit_silos(silos, context)
+        return self._completed([silo.name for silo in silos], context.seconds)
 
     @abstractmethod
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
         """Set `graph_` with its scores, `history_`, `communication_` and the learner's own attributes.
 
         Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
@@ -206,18 +206,18 @@ class Learner(BaseEstimator, ABC):
         self.sites_, self.seconds_ = tuple(sites), seconds
         return self
 
-    def _threshold(self) -> float | None:
+    def edge_threshold(self) -> float | None:
         """The score above which an edge stands; None where the scores alone do not decide."""
         return None
 
-    def _knowledge(self, names: Sequence[str]) -> Knowledge:
+    def knowledge_of(self, columns: Sequence[str]) -> Knowledge:
         """What the learner was told, or a refusal of what contradicts itself."""
-        return Knowledge.of(names, self.required, self.forbidden, self.tiers, self.exogenous)
+        return Knowledge.of(columns, self.required, self.forbidden, self.tiers, self.exogenous)
 
-    def _workers(self) -> int:
+    def worker_count(self) -> int:
         return self.workers or joblib.cpu_count()
 
-    def _fingerprint(self, silos: Sequence[Silo]) -> str:
+    def fingerprint(self, silos: Sequence[Silo]) -> str:
         """Of all that decides the result, so that a run is never resumed as another."""
         parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
         described = [type(self).__name__, parameters]

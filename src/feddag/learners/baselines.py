@@ -11,20 +11,20 @@ from feddag import constraints
 from feddag.federation import Ledger
 from feddag.graphs import Adjacency, CausalGraph
 from feddag.learners.base import SEED
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.single_pass import SinglePass
 from feddag.silos import Silo
 
 
 class DataFree(SinglePass):
-    """A learner that writes `_draw`."""
+    """A learner that writes `draw`."""
 
     @abstractmethod
-    def _draw(self, nodes: int) -> Adjacency: ...
+    def draw(self, nodes: int) -> Adjacency: ...
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        adjacency = self._draw(len(silos[0].columns))
-        self._once(watch, lambda note: CausalGraph(adjacency, silos[0].columns, adjacency), Ledger())
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+        adjacency = self.draw(len(silos[0].columns))
+        self._once(context, lambda note: CausalGraph(adjacency, silos[0].columns, adjacency), Ledger())
 
 
 class Empty(DataFree):
@@ -32,7 +32,7 @@ class Empty(DataFree):
 
     parameter_constraints: ClassVar = {}
 
-    def _draw(self, nodes: int) -> Adjacency:
+    def draw(self, nodes: int) -> Adjacency:
         return np.zeros((nodes, nodes), dtype=np.int8)
 
 
@@ -50,7 +50,7 @@ class Random(DataFree):
         self.edges_per_node = edges_per_node
         self.seed = seed
 
-    def _draw(self, nodes: int) -> Adjacency:
+    def draw(self, nodes: int) -> Adjacency:
         draw = np.random.default_rng(self.seed)
         order = draw.permutation(nodes)
         probability = 2 * self.edges_per_node / (nodes - 1)

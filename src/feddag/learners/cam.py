@@ -62,7 +62,7 @@ class CAM(OneTable):
         self.neighbours = neighbours
         self.alpha = alpha
 
-    def _learn_table(self, table: Silo) -> CausalGraph:
+    def learn_table(self, table: Silo) -> CausalGraph:
         nodes = len(table.columns)
         products = self.products(table)
         edges = greedy_dag(products, possible_parents(products, self.neighbours))

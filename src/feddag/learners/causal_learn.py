@@ -23,7 +23,7 @@ class FromCausalLearn(OneTable):
     def _endpoints(self, values: np.ndarray) -> np.ndarray:
         """causal-learn's matrix of a graph."""
 
-    def _learn_table(self, table: Silo) -> CausalGraph:
+    def learn_table(self, table: Silo) -> CausalGraph:
         adjacency = adjacency_of(self._endpoints(table.values))
         return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
 

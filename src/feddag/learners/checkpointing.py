@@ -29,7 +29,7 @@ class Stateful(Protocol):
     def restore(self, document: dict[str, Any], arrays: Arrays) -> object: ...
 
 
-class Watch:
+class FitContext:
     """One fit as its caller sees it: its clock, whom to tell of a round, and the file that keeps its state."""
 
     def __init__(self, progress: Progress | None, checkpoint: str | os.PathLike[str] | None) -> None:
@@ -50,7 +50,7 @@ class Watch:
         """Count what the fit had taken when its state was saved."""
         self._earlier.append(seconds)
 
-    def part(self, number: int, site: str) -> Watch:
+    def part(self, number: int, site: str) -> FitContext:
         """The same fit as a site that learns alone sees it: the clock of the whole, a name and a file of its own."""
         part, progress = copy.copy(self), self.progress
         if progress is not None:
@@ -59,22 +59,22 @@ class Watch:
             part.checkpoint = self.checkpoint.with_stem(f"{self.checkpoint.stem}-{number}")
         return part
 
-    def keeper(self, coordinator: Stateful, federation: Stateful | None = None) -> Keeper:
+    def checkpointer(self, coordinator: Stateful, federation: Stateful | None = None) -> Checkpointer:
         """Restore coordinator and federation if there is a checkpoint, and keep them from now on."""
-        keeper = Keeper(self, coordinator, federation)
-        keeper.restore()
-        return keeper
+        checkpointer = Checkpointer(self, coordinator, federation)
+        checkpointer.restore()
+        return checkpointer
 
 
-class Keeper:
+class Checkpointer:
     """Saves the server's state and the sites' together, marked with what they belong to.
 
     Without a path it saves nothing.
     """
 
-    def __init__(self, watch: Watch, coordinator: Stateful, federation: Stateful | None) -> None:
-        self._watch = watch
-        self._path = watch.checkpoint
+    def __init__(self, context: FitContext, coordinator: Stateful, federation: Stateful | None) -> None:
+        self._context = context
+        self._path = context.checkpoint
         self._kept = {"coordinator": coordinator} | ({} if federation is None else {"federation": federation})
         self._saved = time.monotonic()
 
@@ -83,23 +83,23 @@ class Keeper:
         if self._path is None or not self._path.exists():
             return
         document, arrays = load_checkpoint(self._path)
-        if document["fingerprint"] != self._watch.fingerprint:
+        if document["fingerprint"] != self._context.fingerprint:
             raise FeddagError(
                 f"{self._path} belongs to a run with other data or parameters. "
                 "Resume with those, or start a new run elsewhere."
             )
         for name, each in self._kept.items():
             each.restore(document[name], under(name, arrays))
-        self._watch.taken_up_after(document["seconds"])
+        self._context.taken_up_after(document["seconds"])
 
     def after_round(self, status: Status) -> None:
         """Save if it is time to, and tell the caller; what he raises ends the fit, and the file holds this round."""
         if time.monotonic() - self._saved >= CHECKPOINT_INTERVAL:
             self.save()
-        if self._watch.progress is None:
+        if self._context.progress is None:
             return
         try:
-            self._watch.progress(status)
+            self._context.progress(status)
         except BaseException:
             self.save()
             raise
@@ -107,7 +107,7 @@ class Keeper:
     def save(self) -> None:
         if self._path is None:
             return
-        document: dict[str, Any] = {"fingerprint": self._watch.fingerprint, "seconds": self._watch.seconds}
+        document: dict[str, Any] = {"fingerprint": self._context.fingerprint, "seconds": self._context.seconds}
         arrays: dict[str, np.ndarray] = {}
         for name, each in self._kept.items():
             document[name], its = each.snapshot()

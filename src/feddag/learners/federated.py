@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 from feddag.federation import Federation, InProcess, Site
 from feddag.federation.tasks import TaskSpec, by_name
 from feddag.learners.base import Learner
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.status import Progress
 from feddag.silos import Silo
 
 
 class FederatedLearner(Learner):
-    """A learner that writes `site` and `_learn`, and declares its tasks."""
+    """A learner that writes `site` and `learn`, and declares its tasks."""
 
     task_specs: ClassVar[Sequence[TaskSpec]]
     """Every task that its sites may be asked, whatever the parameters."""
@@ -29,8 +29,8 @@ class FederatedLearner(Learner):
         """The side that stays with the rows. `position` is the site's place among all sites."""
 
     @abstractmethod
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        """Set the learned attributes, as of `_fit`, by what the sites answer."""
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        """Set the learned attributes, as of `fit_silos`, by what the sites answer."""
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of one study, with bounds on what each brings: a site on a network refuses all else.
@@ -44,7 +44,7 @@ class FederatedLearner(Learner):
         """Refuse parameters with which so many sites cannot learn about these variables."""
         del sites
         self.check_parameters()
-        self._knowledge(columns)
+        self.knowledge_of(columns)
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         checked = super().check(silos)
@@ -56,20 +56,20 @@ class FederatedLearner(Learner):
     ) -> Self:
         """Learn from sites that any engine reaches. What only the sites know, such as mechanisms, stays there."""
         self.check_federation(len(federation.sites), columns)
-        watch = Watch(progress, None)
-        self._learn(federation, tuple(columns), watch)
-        return self._completed(federation.sites, watch.seconds)
+        context = FitContext(progress, None)
+        self.learn(federation, tuple(columns), context)
+        return self._completed(federation.sites, context.seconds)
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        with self._in_process(silos) as federation:
-            self._learn(federation, silos[0].columns, watch)
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+        with self.in_process(silos) as federation:
+            self.learn(federation, silos[0].columns, context)
 
     @contextmanager
-    def _in_process(self, silos: Sequence[Silo]) -> Iterator[InProcess]:
+    def in_process(self, silos: Sequence[Silo]) -> Iterator[InProcess]:
         sites = [self.site(silo, position) for position, silo in enumerate(silos)]
-        with InProcess(sites, min(self._site_workers(), len(sites))) as federation:
+        with InProcess(sites, min(self.site_worker_count(), len(sites))) as federation:
             yield federation
 
-    def _site_workers(self) -> int:
+    def site_worker_count(self) -> int:
         """Threads that sites are spread over."""
-        return self._workers()
+        return self.worker_count()

@@ -53,7 +53,7 @@ class Moments:
 
 
 class FromMoments(FederatedSinglePass):
-    """A learner that writes `_learn_moments`. It learns from many sites exactly what it would from their pooled rows.
+    """A learner that writes `learn_moments`. It learns from many sites exactly what it would from their pooled rows.
 
     What leaves a site: its number of rows, the sum of each variable, and the sum of each product of two, taken about
     the common mean; all summed over sites.
@@ -62,7 +62,7 @@ class FromMoments(FederatedSinglePass):
     task_specs: ClassVar = (SUMS, PRODUCTS)
 
     @abstractmethod
-    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+    def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         """The graph with its scores."""
 
     def site(self, silo: Silo, position: int) -> Site:
@@ -73,8 +73,8 @@ class FromMoments(FederatedSinglePass):
         del sites
         return moments_tasks(len(columns))
 
-    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
-        return self._learn_moments(summed_moments(federation, columns), note)
+    def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        return self.learn_moments(summed_moments(federation, columns), note)
 
 
 def summed_moments(federation: Federation, columns: tuple[str, ...]) -> Moments:

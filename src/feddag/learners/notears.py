@@ -78,11 +78,11 @@ class NOTEARS(FromMoments):
         self.tiers = tiers
         self.exogenous = exogenous
 
-    def _threshold(self) -> float:
+    def edge_threshold(self) -> float:
         return self.threshold
 
-    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
-        known = self._knowledge(moments.columns)
+    def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+        known = self.knowledge_of(moments.columns)
         scores = np.abs(self.solve(moments.covariance, known, note))
         return CausalGraph(threshold_to_dag(scores, self.threshold, known.certain), moments.columns, scores)
 

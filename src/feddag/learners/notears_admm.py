@@ -41,7 +41,7 @@ class NOTEARSADMM(ConsensusADMM):
         del position
         return _Equations(silo.name, silo.values)
 
-    def _site_workers(self) -> int:
+    def site_worker_count(self) -> int:
         return 1
 
     def _start(self, nodes: int) -> dict[str, np.ndarray]:

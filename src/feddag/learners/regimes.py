@@ -28,7 +28,7 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.silos import Silo
 from feddag.silos.variable_types import Kind
@@ -97,22 +97,22 @@ class InRegime(FederatedLearner):
         first, values = silos[0], np.concatenate([silo.values for silo in silos])
         return (Silo(POOLED, first.columns, values, first.kinds),)
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
         tables = self._tables(silos)
         if self.regime == "all":
-            learned = [self._fresh()._fit_watched(tables, watch)]
+            learned = [self._fresh().fit_checked(tables, context)]
             self._keep(tables, learned)
             self.graph_ = learned[0].graph_
             self.communication_ = Ledger({silo.name: silo.values.nbytes for silo in silos}, {})
             return
-        learned = self._learn_alone(silos, watch)
+        learned = self._learn_alone(silos, context)
         voters = [_Voter(silo.name, lambda graph=each.graph_: graph) for silo, each in zip(silos, learned, strict=True)]
         with InProcess(voters, 1) as federation:
             graph, ledger = _vote(federation, silos[0].columns), federation.ledger
         self._keep(tables, learned)
         if self.regime == "separate":
-            scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner._threshold()
-            kept = self.learner._knowledge(graph.names).certain
+            scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner.edge_threshold()
+            kept = self.learner.knowledge_of(graph.names).certain
             adjacency = graph.adjacency if threshold is None else threshold_to_dag(scores, threshold, kept)
             graph, ledger = CausalGraph(adjacency, graph.names, scores), Ledger()
         self.graph_, self.communication_ = graph, ledger
@@ -120,14 +120,14 @@ class InRegime(FederatedLearner):
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         super().check_federation(sites, columns)
         self.learner.check_parameters()
-        self.learner._knowledge(columns)
+        self.learner.knowledge_of(columns)
 
     def site(self, silo: Silo, position: int) -> Site:
         del position
         self.learner.check([silo])
         return _Voter(silo.name, lambda: self._fresh().fit([silo]).graph_)
 
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
         if self.regime != "voting":
             raise FeddagError(
                 f"The regime {self.regime!r} has no federation. Choose 'voting', or learn where the data are."
@@ -136,13 +136,13 @@ class InRegime(FederatedLearner):
         self.learners_ = {}
         self._set_from_learners()
 
-    def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[Learner]:
+    def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[Learner]:
         def learn(k: int, silo: Silo) -> Learner:
-            return self._fresh()._fit_watched((silo,), watch.part(k + 1, silo.name))
+            return self._fresh().fit_checked((silo,), context.part(k + 1, silo.name))
 
         if "workers" not in self.learner.get_params():  # then threads gain it nothing
             return list(map(learn, range(len(silos)), silos))
-        with ThreadPoolExecutor(self.learner._workers()) as pool:
+        with ThreadPoolExecutor(self.learner.worker_count()) as pool:
             return list(pool.map(learn, range(len(silos)), silos))
 
     def _keep(self, tables: Sequence[Silo], learned: Sequence[Learner]) -> None:

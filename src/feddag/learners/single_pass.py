@@ -18,7 +18,7 @@ from feddag.federation import Federation, Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Status
 from feddag.silos import Silo
@@ -42,21 +42,21 @@ class SinglePass(Learner):
 
     history_: Records
 
-    def _once(self, watch: Watch, learn: Callable[[Note], CausalGraph], ledger: Ledger) -> None:
+    def _once(self, context: FitContext, learn: Callable[[Note], CausalGraph], ledger: Ledger) -> None:
         """Set the graph with its scores, as `learn` finds them, and what was sent for it, as `ledger` then says."""
         started = time.monotonic()
         outcome = _Outcome()
-        keeper = watch.keeper(outcome)
+        checkpointer = context.checkpointer(outcome)
 
         def note(figures: dict[str, float]) -> None:
             outcome.records.rows.append(figures | ledger.so_far())
-            keeper.after_round(Status(None, dict(figures), time.monotonic() - started))
+            checkpointer.after_round(Status(None, dict(figures), time.monotonic() - started))
 
         if outcome.graph is None:
             with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other
                 outcome.graph, outcome.ledger = learn(note), ledger
             note({"edges": len(outcome.graph.edges) + len(outcome.graph.undirected_edges)})
-            keeper.save()
+            checkpointer.save()
         self.graph_, self.history_, self.communication_ = outcome.graph, outcome.records, outcome.ledger
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -90,25 +90,25 @@ class _Outcome:
 
 
 class FederatedSinglePass(SinglePass, FederatedLearner):
-    """A learner with two sides that writes `_ask`."""
+    """A learner with two sides that writes `learn_once`."""
 
     @abstractmethod
-    def _ask(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+    def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
         """The graph with its scores."""
 
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        self._once(watch, lambda note: self._ask(federation, columns, note), federation.ledger)
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        self._once(context, lambda note: self.learn_once(federation, columns, note), federation.ledger)
 
 
 class OneTable(SinglePass):
     """A learner that knows no sites: it learns from one table of variables none of which the others determine."""
 
     @abstractmethod
-    def _learn_table(self, table: Silo) -> CausalGraph:
+    def learn_table(self, table: Silo) -> CausalGraph:
         """The graph with its scores."""
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
-        self._once(watch, lambda note: self._learn_table(silos[0]), Ledger())
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+        self._once(context, lambda note: self.learn_table(silos[0]), Ledger())
 
     def check(self, silos: Any) -> tuple[Silo, ...]:
         silos = super().check(silos)

@@ -43,7 +43,7 @@ class SortnRegress(FromMoments):
         check_rank(silos)
         return silos
 
-    def _learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+    def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         covariance = moments.covariance
         check_covariance(covariance, moments.rows, moments.columns, "All sites together")
         order = np.argsort(covariance.diagonal() if self.sort_by == "variance" else r2(covariance))

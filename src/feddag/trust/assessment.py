@@ -121,7 +121,7 @@ def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
     variances = moments.covariance.diagonal()
     criteria: list[Literal["variance", "r2"]] = ["r2"] if same(variances.min(), variances.max()) else ["variance", "r2"]
     try:
-        return {each: SortnRegress(each)._learn_moments(moments, lambda _: None).adjacency for each in criteria}
+        return {each: SortnRegress(each).learn_moments(moments, lambda _: None).adjacency for each in criteria}
     except FeddagError:  # one column is a linear function of others: then there is nothing to regress by
         return {}
 

@@ -182,7 +182,7 @@ def edge_stability(
     wanted = [Replicate("bootstrap", number) for number in range(bootstraps)]
     if len(silos) > 1:
         wanted += [Replicate("without", number) for number in range(len(silos))]
-    kept = _Kept(None if folder is None else Path(folder), learner._fingerprint(silos), seed)
+    kept = _Kept(None if folder is None else Path(folder), learner.fingerprint(silos), seed)
     found = kept.among(wanted)
     missing = [each for each in wanted if each not in found]
     started, before = time.monotonic(), len(found)

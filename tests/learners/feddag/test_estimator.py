@@ -334,7 +334,7 @@ class TestAsAnEstimator:
             **chosen,
         )
         model = MaskedMLP(layers=3, units=5, temperature=0.12)
-        assert learner._plan("abcdef", sites=4) == Plan(
+        assert learner.plan("abcdef", sites=4) == Plan(
             nodes=6,
             objective=Objective(model, "log-det", l1=0.9, learning_rate=0.11),
             schedule=Schedule(**chosen),
@@ -347,7 +347,7 @@ class TestAsAnEstimator:
 
     @pytest.mark.parametrize(("sharing", "column"), [("graph", "graph"), ("all", "all"), ("none", "graph")])
     def test_without_them_rho_init_and_beta_are_the_published_pair(self, sharing, column):
-        schedule = FedDAG(sharing)._plan([f"x{k}" for k in range(20)], sites=4).schedule
+        schedule = FedDAG(sharing).plan([f"x{k}" for k in range(20)], sites=4).schedule
         assert (schedule.rho_init, schedule.beta) == published_pair(20, column)
 
     def test_parameters_can_be_set(self, learner):

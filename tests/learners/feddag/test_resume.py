@@ -7,7 +7,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
-from feddag.learners import FedDAG, keeper
+from feddag.learners import FedDAG, checkpointing
 from feddag.models.pytrees import flatten
 from feddag.silos import simulate
 
@@ -21,7 +21,7 @@ class CrashError(Exception):
 
 @pytest.fixture(autouse=True)
 def _after_every_round(monkeypatch):
-    monkeypatch.setattr(keeper, "CHECKPOINT_INTERVAL", 0)
+    monkeypatch.setattr(checkpointing, "CHECKPOINT_INTERVAL", 0)
 
 
 @pytest.fixture(scope="module", params=["graph", "all", "linear"])
@@ -110,7 +110,7 @@ def test_sites_that_learn_alone_are_taken_up_each_where_it_was(tmp_path):
 
 
 def test_what_progress_raises_is_kept_even_between_two_checkpoints(tmp_path, setting, monkeypatch):
-    monkeypatch.setattr(keeper, "CHECKPOINT_INTERVAL", 1e9)
+    monkeypatch.setattr(checkpointing, "CHECKPOINT_INTERVAL", 1e9)
     parameters, whole = setting
     path = tmp_path / "run.npz"
     crashed(path, parameters, 3)

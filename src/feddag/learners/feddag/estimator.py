@@ -32,7 +32,7 @@ from feddag.federation.tasks import LARGEST_SINGLE, Bounds, TaskSpec, bounds_lik
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.feddag.augmented_lagrangian import Schedule, default_pair
 from feddag.learners.feddag.history import History, Round, SiteView, mean_distances
 from feddag.learners.feddag.local_solver import (
@@ -196,18 +196,18 @@ class FedDAG(FederatedLearner):
         self.seed = seed
         self.workers = workers
 
-    def _fit(self, silos: tuple[Silo, ...], watch: Watch) -> None:
+    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
         keep_compiled_programs()
         if self.sharing != "none":
-            super()._fit(silos, watch)
+            super().fit_silos(silos, context)
             return
-        learned = self._learn_alone(silos, watch)
+        learned = self._learn_alone(silos, context)
         self._keep(learned, silos[0].columns)
         self.history_ = {silo.name: each.history for silo, each in zip(silos, learned, strict=True)}
         self.communication_ = Ledger()
 
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
-        learned = self._learned(federation, columns, watch)
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        learned = self._learned(federation, columns, context)
         self._keep([learned], columns)
         self.history_ = learned.history
         self.communication_ = federation.ledger
@@ -309,7 +309,7 @@ class FedDAG(FederatedLearner):
             raise constraints.refusal("participation", f"at most the number of sites, {sites}", self.participation)
         return int(self.participation)
 
-    def _plan(self, columns: Sequence[str], sites: int) -> Plan:
+    def plan(self, columns: Sequence[str], sites: int) -> Plan:
         rho_init, beta = default_pair(len(columns), self._shared(), self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
         return Plan(
@@ -328,12 +328,12 @@ class FedDAG(FederatedLearner):
             phases=(self.it_fl,) * full + ((rest,) if rest else ()),
             participants=1 if self.sharing == "none" else self._participants(sites),
             sharing=self._shared(),
-            threshold=self._threshold(),
+            threshold=self.edge_threshold(),
             seed=self.seed,
         )
 
     def _objective(self, columns: Sequence[str]) -> Objective:
-        known = self._knowledge(columns)
+        known = self.knowledge_of(columns)
         return Objective(
             self._model(), self.acyclicity, self.l1, self.learning_rate, knowledge=None if known.silent else known
         )
@@ -342,21 +342,21 @@ class FedDAG(FederatedLearner):
         """What a site shares, if only with itself."""
         return "all" if self.sharing == "all" else "graph"
 
-    def _threshold(self) -> float:
+    def edge_threshold(self) -> float:
         return self.threshold or self._model().threshold
 
     def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
-        kept = self._knowledge(columns).certain
-        return CausalGraph(threshold_to_dag(scores, self._threshold(), kept), columns, scores)
+        kept = self.knowledge_of(columns).certain
+        return CausalGraph(threshold_to_dag(scores, self.edge_threshold(), kept), columns, scores)
 
-    def _learn_alone(self, silos: Sequence[Silo], watch: Watch) -> list[_Learned]:
+    def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[_Learned]:
         """Every site is a federation of its own; several of them run at a time."""
 
         def learn(position: int, silo: Silo) -> _Learned:
             with InProcess([self.site(silo, position)], 1) as federation:
-                return self._learned(federation, silo.columns, watch.part(position + 1, silo.name))
+                return self._learned(federation, silo.columns, context.part(position + 1, silo.name))
 
-        with ThreadPoolExecutor(self._workers()) as pool:
+        with ThreadPoolExecutor(self.worker_count()) as pool:
             return list(pool.map(learn, range(len(silos)), silos))
 
     def site(self, silo: Silo, position: int) -> LocalSolver:
@@ -370,7 +370,7 @@ class FedDAG(FederatedLearner):
         )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
-        plan = self._plan(columns, sites)
+        plan = self.plan(columns, sites)
         schedule, template = plan.schedule, initial_parameters(plan.objective.model, plan.nodes, plan.seed, SERVER)
         numbers = {
             "steps": Bounds(1, max(plan.phases), whole=True),
@@ -381,8 +381,8 @@ class FedDAG(FederatedLearner):
         shared = bounds_like(shared_part(template, plan.sharing))
         return by_name((SOLVE.with_bounds(numbers=numbers, arrays=shared, participants=plan.participants),))
 
-    def _learned(self, federation: Federation, columns: Sequence[str], watch: Watch) -> _Learned:
-        plan = self._plan(columns, len(federation.sites))
+    def _learned(self, federation: Federation, columns: Sequence[str], context: FitContext) -> _Learned:
+        plan = self.plan(columns, len(federation.sites))
         objective = plan.objective
         sites = cast(tuple[LocalSolver, ...], federation.local_sites)
 
@@ -397,10 +397,10 @@ class FedDAG(FederatedLearner):
             )
 
         coordinator = Coordinator(federation, plan, view if sites else None)
-        keeper = watch.keeper(coordinator, federation)
+        checkpointer = context.checkpointer(coordinator, federation)
         time_left = TimeLeft(self.h_tol, self.rho_max)
-        coordinator.run(lambda record: keeper.after_round(_status(record, time_left.after(record))))
-        keeper.save()
+        coordinator.run(lambda record: checkpointer.after_round(_status(record, time_left.after(record))))
+        checkpointer.save()
         return _Learned(
             params=jax.tree.map(np.asarray, coordinator.params),
             # a site's own model takes over the last average, as it would before the next round

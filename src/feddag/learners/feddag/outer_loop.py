@@ -115,7 +115,7 @@ class Coordinator:
                 "rho": lagrangian.rho,
                 "h": state.history.rounds[-1].h if state.history.rounds else 1.0,
             },
-            _draw(len(self._federation.sites), plan.participants, plan.seed, state.round),
+            _draw_participants(len(self._federation.sites), plan.participants, plan.seed, state.round),
         )
         params = self.params
         h = _expected_acyclicity(plan.objective, params, plan.seed, state.round)
@@ -161,7 +161,7 @@ class Coordinator:
         )
 
 
-def _draw(sites: int, participants: int, seed: int, round_: int) -> tuple[int, ...]:
+def _draw_participants(sites: int, participants: int, seed: int, round_: int) -> tuple[int, ...]:
     """Which sites enter this round's average: a function of the seed and the round alone."""
     chosen = np.random.default_rng([seed, round_]).choice(sites, size=participants, replace=False)
     return tuple(sorted(chosen.tolist()))

@@ -32,7 +32,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
 from feddag.learners.base import SEED, WORKERS
-from feddag.learners.checkpointing import Watch
+from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.coordinator import Coordinator, History, Round
@@ -152,7 +152,7 @@ class EvidenceSearch(FederatedLearner):
         if sorted(graph.names) != sorted(names) or not graph.is_dag:
             raise FeddagError(f"graph must be a DAG over {', '.join(names)}. Got {graph!r} instead.")
         adjacency = graph.reordered(names).adjacency
-        with threadpool_limits(1), self._in_process(silos) as federation:
+        with threadpool_limits(1), self.in_process(silos) as federation:
             coordinator = self._coordinator(federation, names, time.monotonic)
             if self.noise == "equal":
                 coordinator.scores.refer_to(adjacency)
@@ -188,17 +188,17 @@ class EvidenceSearch(FederatedLearner):
         del sites
         return search_tasks(len(columns), common_mechanisms=self.sharing == "all")
 
-    def _learn(self, federation: Federation, columns: tuple[str, ...], watch: Watch) -> None:
+    def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
         with threadpool_limits(1):
-            coordinator = self._coordinator(federation, columns, lambda: watch.seconds)
-            keeper = watch.keeper(coordinator, federation)
-            coordinator.after_round = lambda round_: keeper.after_round(_status(round_))
+            coordinator = self._coordinator(federation, columns, lambda: context.seconds)
+            checkpointer = context.checkpointer(coordinator, federation)
+            coordinator.after_round = lambda round_: checkpointer.after_round(_status(round_))
             start = None if self.start is None else [columns.index(name) for name in self.start]
             rng = np.random.default_rng(self.seed)
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
-            scores = edge_scores(coordinator.scores, self._knowledge(columns), best.dag)
+            scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
-            keeper.save()
+            checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         self.graph_ = CausalGraph(directions.graph, columns, scores)
         self.edge_evidence_ = directions.table(columns)
@@ -210,10 +210,10 @@ class EvidenceSearch(FederatedLearner):
     def _coordinator(self, federation: Federation, columns: Sequence[str], clock: Callable[[], float]) -> Coordinator:
         return Coordinator(
             federation,
-            self._knowledge(columns),
+            self.knowledge_of(columns),
             common_mechanisms=self.sharing == "all",
             equal_noise=self.noise == "equal",
-            workers=self._workers(),
+            workers=self.worker_count(),
             clock=clock,
         )
 
