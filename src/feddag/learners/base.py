@@ -7,7 +7,6 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import joblib
@@ -18,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from feddag import constraints
+from feddag.drawing import plots
 from feddag.errors import FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
@@ -166,20 +166,27 @@ class Learner(BaseEstimator, ABC):
         check_is_fitted(self)
         return {}
 
+    def history_frame(self) -> pd.DataFrame:
+        """Return one row per round; where sites learned alone, their name comes first."""
+        if not self.learned_alone:
+            return self.history_.to_frame()
+        frames = {site: history.to_frame() for site, history in self.history_.items()}
+        return pd.concat(frames, names=["site"]).reset_index(level="site")
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph; needs `feddag[report]`, as the other plots do."""
         check_is_fitted(self)
-        return import_module("feddag.reports.plots").plot(self, ax)
+        return plots.plot_graph(self.graph_, self.edge_scores_, ax)
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw each figure of the history against the rounds, on axes of its own; on one that is given, the first."""
         check_is_fitted(self)
-        return import_module("feddag.reports.plots").plot_history(self, ax)
+        return plots.plot_history(self.history_frame(), ax)
 
     def plot_adjacency(self, ax: Axes | None = None) -> Axes:
         """Draw the edges' scores as a heat map, causes in rows and effects in columns."""
         check_is_fitted(self)
-        return import_module("feddag.reports.plots").plot_adjacency(self, ax)
+        return plots.plot_adjacency(self.graph_, self.edge_scores_, ax)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""

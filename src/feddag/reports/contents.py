@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
+from feddag.drawing.charts import Chart, make_charts
 from feddag.drawing.formats import heading
+from feddag.drawing.scales import edge_value, strengths
 from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.registry import METHODS, Method
-from feddag.reports.curves import Chart, charts
-from feddag.reports.scales import strength
-from feddag.runs import Run, history_frame, load
+from feddag.runs import Run, load
 from feddag.silos import Preparation
 from feddag.trust.assessment import LEAVES_SITE as ASSESSMENT_LEAVES_SITE
 
@@ -128,13 +128,13 @@ class Contents:
         pairs = [(*edge, True) for edge in self.graph.edges] + [(*edge, False) for edge in self.graph.undirected_edges]
         meaning, _ = self.confidence
         found = {edge: self._value(*edge) for edge in pairs}
-        strengths = strength(list(found.values()), shares=self.stability is not None)
+        found_strengths = strengths(list(found.values()), shares=self.stability is not None)
         known = [
             (self.edge_evidence, {"frequency": "share of searches with it"}),
             (self.stability, {"frequency": meaning}),
         ]
         drawn = []
-        for (source, target, directed), its_strength in zip(found, strengths, strict=True):
+        for (source, target, directed), its_strength in zip(found, found_strengths, strict=True):
             numbers: dict[str, Any] = {meaning: found[source, target, directed]}
             for table, headings in known:
                 numbers |= _row(table, source, target, directed, headings)
@@ -145,9 +145,7 @@ class Contents:
 
     def _value(self, source: str, target: str, directed: bool) -> float:
         values = self.confidence[1]
-        forth, back = values.get((source, target), 0.0), values.get((target, source), 0.0)
-        # what speaks for the pair may stand with the other direction, if this one follows from other edges
-        return forth if directed and forth > 0 else max(forth, back)
+        return edge_value(values.get((source, target), 0.0), values.get((target, source), 0.0), directed=directed)
 
     def _sites_with(self, source: str, target: str) -> int:
         graphs = self.learner.site_graphs_.values()
@@ -162,11 +160,11 @@ class Contents:
 
     @cached_property
     def charts(self) -> list[Chart]:
-        return charts(self.history)
+        return make_charts(self.history)
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        return history_frame(self.learner)
+        return self.learner.history_frame()
 
     @cached_property
     def site_table(self) -> Table:

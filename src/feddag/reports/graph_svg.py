@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from feddag.drawing.layout import FONT_SIZE, NODE_HEIGHT, Layout, label
+from feddag.drawing.scales import line_width
 from feddag.graphs import CausalGraph
 from feddag.reports.contents import DrawnEdge
-from feddag.reports.layout import FONT_SIZE, NODE_HEIGHT, Layout, label
 from feddag.reports.markup import Markup, tag
-from feddag.reports.scales import line_width
 
 LEAST_WIDTH, LEAST_HEIGHT = 480.0, 220.0
 """Of the view, so that a small graph is not blown up."""
@@ -29,11 +29,10 @@ def graph_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], layout: Layout) ->
     drawn = [_edge(k, edge, index, layout) for k, edge in enumerate(edges)]
     nodes = [_node(k, name, edges, layout) for k, name in enumerate(graph.names)]
     # from the top, as people read, which is also the order of the tab key
-    order = np.lexsort((layout.centres[:, 0], layout.centres[:, 1]))
     return tag(
         "svg",
         tag("g", *reversed(drawn), class_="edges"),
-        tag("g", *(nodes[k] for k in order), class_="nodes"),
+        tag("g", *(nodes[k] for k in layout.reading_order), class_="nodes"),
         viewBox=" ".join(f"{each:.1f}" for each in view(layout)),
         id="drawing",
         role="group",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from feddag.drawing.layout import label, text_width
 from feddag.graphs import CausalGraph
 from feddag.reports.contents import DrawnEdge
-from feddag.reports.layout import label, text_width
 from feddag.reports.markup import Markup, tag
 
 _FONT_SIZE = 11.0

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from feddag.drawing.charts import Chart
 from feddag.drawing.formats import format_duration, format_size, format_value
+from feddag.drawing.layout import Layout, lay_out
+from feddag.drawing.scales import line_width
+from feddag.reports.chart_svg import chart_svg
 from feddag.reports.contents import Contents, Table
-from feddag.reports.curves import Chart, chart_svg
 from feddag.reports.graph_svg import LEAST_WIDTH, graph_svg, view
 from feddag.reports.heat_map import heat_map_svg
-from feddag.reports.layout import Layout, layered
 from feddag.reports.markup import Markup, joined, json_script, tag
-from feddag.reports.scales import line_width
 from feddag.reports.words import caveats, lead, title
 
 _BROAD = 860.0
@@ -28,7 +29,7 @@ _SHORT = 34
 
 
 def report_page(contents: Contents) -> str:
-    layout = layered(contents.graph)
+    layout = lay_out(contents.graph)
     sections = {
         "graph": ("The graph", _graph(contents, layout)),
         "trust": ("How far to trust it", _trust(contents)),
@@ -231,11 +232,10 @@ def _edges(contents: Contents) -> Markup:
 
 
 def _adjacency(contents: Contents, layout: Layout) -> Markup:
-    order = np.lexsort((layout.centres[:, 0], layout.centres[:, 1])).tolist()
     text = "Each row is a cause, each column an effect; the stronger, the fuller. All arrows lie above the diagonal."
     if contents.graph.undirected_edges:
         text += " Edges of open direction have two cells, in another colour."
-    return joined(tag("p", text, class_="note"), heat_map_svg(contents.graph, contents.edges, order))
+    return joined(tag("p", text, class_="note"), heat_map_svg(contents.graph, contents.edges, layout.reading_order))
 
 
 def _history(contents: Contents) -> Markup:

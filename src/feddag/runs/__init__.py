@@ -2,7 +2,7 @@
 
 from feddag.runs.folder import at_work, check_that_folder_is_free, resume_command
 from feddag.runs.monitor import RunMonitor, follow
-from feddag.runs.run import Run, history_frame, load
+from feddag.runs.run import Run, load
 
 __all__ = [
     "Run",
@@ -10,7 +10,6 @@ __all__ = [
     "at_work",
     "check_that_folder_is_free",
     "follow",
-    "history_frame",
     "load",
     "resume_command",
 ]

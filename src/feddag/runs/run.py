@@ -218,7 +218,7 @@ class Run:
         _write_graph_files(estimator.graph_, self.folder)
         scores = pd.DataFrame(estimator.edge_scores_, names, names)
         files.write_table(scores, self.folder / "edge_scores.csv", index=True)
-        files.write_table(history_frame(estimator), self.folder / "history.csv")
+        files.write_table(estimator.history_frame(), self.folder / "history.csv")
         for name, table in estimator.tables().items():
             files.write_table(table, self._table_path(name))
         save_checkpoint(self.folder / files.RESULT, *estimator.snapshot())
@@ -361,14 +361,6 @@ def _check_that_names_can_be_written(columns: Sequence[str]) -> None:
 def _write_graph_files(graph: CausalGraph, folder: Path) -> None:
     for name in files.GRAPHS:
         write_graph(graph, folder / name)
-
-
-def history_frame(estimator: Learner) -> pd.DataFrame:
-    """One row per round; where sites learned alone, their name comes first."""
-    if not estimator.learned_alone:
-        return estimator.history_.to_frame()
-    frames = {site: history.to_frame() for site, history in estimator.history_.items()}
-    return pd.concat(frames, names=["site"]).reset_index(level="site")
 
 
 def _now() -> str:

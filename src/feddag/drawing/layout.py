@@ -52,16 +52,21 @@ class Layout:
     routes: dict[Edge, Float[np.ndarray, "point 2"]]
     """By (source, target), the points that an edge passes, each of them vertically; undirected ones stand once."""
 
+    @property
+    def reading_order(self) -> list[int]:
+        """The nodes row by row, from the left in each."""
+        return np.lexsort((self.centres[:, 0], self.centres[:, 1])).tolist()
+
 
 def label(name: str) -> str:
-    """What fits into a node of this name."""
+    """Shorten a name to what fits into a node."""
     name = " ".join(name.split()) or name
     half = LONGEST_LABEL // 2
     return name if len(name) <= LONGEST_LABEL else f"{name[:half]}…{name[-half + 1 :]}"
 
 
 def text_width(text: str, font_size: float = FONT_SIZE) -> float:
-    """About as wide as common sans-serif fonts set it, rather more than less."""
+    """Estimate how wide common sans-serif fonts set a text, rather more than less."""
     return font_size * sum(map(_character_width, text))
 
 
@@ -75,8 +80,8 @@ def _character_width(character: str) -> float:
     return 0.7 if character.isupper() else 0.59
 
 
-def layered(graph: CausalGraph) -> Layout:
-    """Each connected part by itself, the largest first; variables without an edge come last, in rows."""
+def lay_out(graph: CausalGraph) -> Layout:
+    """Place each connected part by itself, the largest first; variables without an edge come last, in rows."""
     nodes = len(graph.names)
     adjacency = graph.adjacency
     widths = np.array([max(46.0, text_width(label(name)) + 26) for name in graph.names])

@@ -1,9 +1,8 @@
-"""The history of a fit as curves: whatever figures a method takes down, each against the rounds."""
+"""The history of a fit as charts: each figure that a method records, against the rounds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ from jaxtyping import Float
 
 from feddag.drawing.figures import find_figure, format_figure
 from feddag.drawing.formats import format_value
-from feddag.reports.markup import Markup, tag
 
 _NO_CURVES = ("round", "sub_problem", "step", "seconds", "site", "stage")
 _OF_A_SITE = re.compile(r"(loss|fit)\[(.*)\]", re.DOTALL)
@@ -20,9 +18,6 @@ _SPAN_OF_A_LINEAR_SCALE = 300.0
 _MOST_POINTS = 240
 MOST_LINES = 12
 """More are shown as the band that they fill."""
-
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 380.0, 210.0, 52.0, 12.0, 12.0, 34.0
-
 
 Rounds = Float[np.ndarray, "round"]
 Figures = dict[str, dict[str, Rounds]]
@@ -42,10 +37,12 @@ class Chart:
 
     @property
     def values(self) -> Float[np.ndarray, "line round"]:
+        """All lines, one row each."""
         return np.array(list(self.lines.values()))
 
     @property
     def mean(self) -> Rounds:
+        """The mean of the lines at each round, over those that have a value there."""
         return np.nanmean(self.values, axis=0)
 
     @property
@@ -67,8 +64,8 @@ class Chart:
         return self.format(value) if self.in_bytes else format_value(value)
 
 
-def charts(history: pd.DataFrame) -> list[Chart]:
-    """A chart for each figure that changes and has more than one value."""
+def make_charts(history: pd.DataFrame) -> list[Chart]:
+    """Make a chart of each figure that changes from round to round."""
     axis = "round" if "round" in history else "step"
     alone = "site" in history
     rounds, figures = (_of_each_site if alone else _of_all_sites)(history)
@@ -120,84 +117,3 @@ def _chart(identifier: str, rounds: Rounds, lines: dict[str, Rounds], axis: str)
     wide = finite.min() > 0 and finite.max() / finite.min() > _SPAN_OF_A_LINEAR_SCALE
     logarithmic = bool(wide and not find_figure(identifier).in_bytes)  # a running total grows by sums, not by factors
     return Chart(identifier, rounds[kept], {name: line[kept] for name, line in lines.items()}, logarithmic, axis)
-
-
-def chart_svg(chart: Chart, number: int) -> Markup:
-    """The page's program finds the points of a chart by its number."""
-    finite = chart.values[np.isfinite(chart.values)]
-    across = _scale(chart.rounds.min(), chart.rounds.max(), _LEFT, _WIDTH - _RIGHT)
-    ticks = _log_ticks(finite) if chart.logarithmic else _ticks(finite.min(), finite.max())
-    low, high = min(finite.min(), ticks[0]), max(finite.max(), ticks[-1])
-    bent = np.log10 if chart.logarithmic else np.asarray
-    up = _scale(float(bent(low)), float(bent(high)), _HEIGHT - _BOTTOM, _TOP)
-
-    def place(values: Rounds) -> Float[np.ndarray, "round 2"]:
-        return np.column_stack([across(chart.rounds), up(bent(values))])
-
-    grid = [
-        tag(
-            "g",
-            tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
-            tag("text", chart.format_tick(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
-        )
-        for tick in ticks
-    ]
-    base, ends = _HEIGHT - _BOTTOM, chart.mean[np.isfinite(chart.mean)].tolist()
-    axis = [
-        tag("text", f"{tick:.0f}", x=float(across(tick)), y=base + 15, text_anchor="middle")
-        for tick in _ticks(chart.rounds.min(), chart.rounds.max(), most=6, whole=True)
-        if chart.rounds.min() <= tick <= chart.rounds.max()
-    ]
-    return tag(
-        "svg",
-        *grid,
-        *axis,
-        tag("text", chart.axis, x=(_LEFT + _WIDTH - _RIGHT) / 2, y=_HEIGHT - 3, text_anchor="middle", class_="axis"),
-        *_line_elements(chart, place),
-        tag("line", class_="cursor", y1=_TOP, y2=base, x1=-9, x2=-9),
-        viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
-        class_="chart",
-        role="img",
-        aria_label=f"{chart.title}, from {chart.format(ends[0])} to {chart.format(ends[-1])}",
-        data_chart=number,
-        data_left=_LEFT,
-        data_right=_WIDTH - _RIGHT,
-    )
-
-
-def _line_elements(chart: Chart, place: Callable[[Rounds], Float[np.ndarray, "round 2"]]) -> list[Markup]:
-    if len(chart.lines) == 1:
-        return [tag("path", d=_path(place(chart.mean)), class_="line")]
-    if len(chart.lines) <= MOST_LINES:
-        thin = [tag("path", d=_path(place(line)), class_="line of-site") for line in chart.lines.values()]
-        return [*thin, tag("path", d=_path(place(chart.mean)), class_="line")]
-    low, high = place(np.nanmin(chart.values, axis=0)), place(np.nanmax(chart.values, axis=0))
-    band = _path(np.concatenate([low, high[::-1]])) + "Z"
-    return [tag("path", d=band, class_="band"), tag("path", d=_path(place(chart.mean)), class_="line")]
-
-
-def _path(points: Float[np.ndarray, "point 2"]) -> str:
-    there = points[np.isfinite(points).all(axis=1)]
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in there)
-
-
-def _scale(low: float, high: float, first: float, last: float) -> Callable[..., np.ndarray]:
-    span = (high - low) or 1.0
-    return lambda values: first + (np.asarray(values, float) - low) / span * (last - first)
-
-
-def _ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> Sequence[float]:
-    """Round numbers from below the lowest value to above the highest."""
-    rough = max((high - low) / most, 1e-300)
-    power = 10.0 ** np.floor(np.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    if whole:
-        step = max(1.0, step)
-    first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
-    return [float(step * k) for k in np.arange(first, last + 1)]
-
-
-def _log_ticks(values: Float[np.ndarray, "value"]) -> Sequence[float]:
-    first, last = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
-    every = max(1, int(np.ceil((last - first) / 5)))
-    return [float(10.0**power) for power in np.arange(first, last + every, every)]

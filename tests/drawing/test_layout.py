@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddag import CausalGraph
-from feddag.reports.layout import NODE_HEIGHT, _inversions, label, layered
+from feddag.drawing.layout import NODE_HEIGHT, _inversions, label, lay_out
 
 
 @st.composite
@@ -64,7 +64,7 @@ def crossings(layout):
 @settings(deadline=None, max_examples=80)
 @given(graphs())
 def test_nodes_stand_apart_and_within_the_drawing(graph):
-    layout = layered(graph)
+    layout = lay_out(graph)
     assert not overlapping(layout)
     assert (boxes(layout)[:, :2] >= 0).all()
     assert (boxes(layout)[:, 2] <= layout.width).all()
@@ -74,7 +74,7 @@ def test_nodes_stand_apart_and_within_the_drawing(graph):
 @settings(deadline=None, max_examples=80)
 @given(graphs())
 def test_every_edge_leads_from_one_of_its_nodes_to_the_other(graph):
-    layout = layered(graph)
+    layout = lay_out(graph)
     assert len(layout.routes) == len(graph.edges) + len(graph.undirected_edges)
     limits = boxes(layout)
     for (i, j), points in layout.routes.items():
@@ -88,7 +88,7 @@ def test_every_edge_leads_from_one_of_its_nodes_to_the_other(graph):
 @pytest.mark.parametrize(("nodes", "edges_per_node"), [(2, 0.5), (11, 1.5), (40, 1.5), (100, 1.0), (100, 2.0)])
 def test_effects_stand_below_their_causes_and_no_edge_runs_through_a_node(nodes, edges_per_node):
     graph = dag(nodes, edges_per_node, seed=1)
-    layout = layered(graph)
+    layout = lay_out(graph)
     assert not overlapping(layout)
     limits = boxes(layout)
     for (i, j), points in layout.routes.items():
@@ -102,7 +102,7 @@ def test_effects_stand_below_their_causes_and_no_edge_runs_through_a_node(nodes,
 
 
 def test_equal_graphs_give_equal_drawings():
-    one, other = layered(dag(40, 2.0, 5)), layered(dag(40, 2.0, 5))
+    one, other = lay_out(dag(40, 2.0, 5)), lay_out(dag(40, 2.0, 5))
     np.testing.assert_array_equal(one.centres, other.centres)
     assert one.routes.keys() == other.routes.keys()
     assert all(np.array_equal(one.routes[edge], other.routes[edge]) for edge in one.routes)
@@ -111,10 +111,10 @@ def test_equal_graphs_give_equal_drawings():
 def test_layers_are_as_many_as_the_longest_path_needs():
     graph = dag(12, 1.5, seed=2)
     longest = nx.dag_longest_path_length(graph.to_networkx())
-    assert len(np.unique(layered(graph).centres[:, 1])) >= longest + 1
+    assert len(np.unique(lay_out(graph).centres[:, 1])) >= longest + 1
     chain = CausalGraph(np.eye(6, k=1, dtype=int))
-    assert len(np.unique(layered(chain).centres[:, 1])) == 6
-    np.testing.assert_allclose(np.ptp(layered(chain).centres[:, 0]), 0, atol=1e-6)
+    assert len(np.unique(lay_out(chain).centres[:, 1])) == 6
+    np.testing.assert_allclose(np.ptp(lay_out(chain).centres[:, 0]), 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", ["tree", "grid"])
@@ -124,20 +124,20 @@ def test_what_can_be_drawn_without_crossings_is(shape):
         graph.add_edges_from(((i, j), (i + a, j + 1 - a)) for i in range(4) for j in range(4) for a in (0, 1))
     shuffled = np.random.default_rng(3).permutation(len(graph))
     adjacency = nx.to_numpy_array(graph, dtype=int)[np.ix_(shuffled, shuffled)]
-    assert crossings(layered(CausalGraph(adjacency))) == 0
+    assert crossings(lay_out(CausalGraph(adjacency))) == 0
 
 
 def test_sweeps_leave_fewer_crossings_than_a_drawing_in_the_given_order(monkeypatch):
     graph = dag(40, 1.5, seed=4)
-    sorted_out = crossings(layered(graph))
-    monkeypatch.setattr("feddag.reports.layout._Levels.reduce_crossings", lambda self: None)
-    assert sorted_out < 0.7 * crossings(layered(graph))
+    sorted_out = crossings(lay_out(graph))
+    monkeypatch.setattr("feddag.drawing.layout._Levels.reduce_crossings", lambda self: None)
+    assert sorted_out < 0.7 * crossings(lay_out(graph))
 
 
 def test_undirected_edges_and_cycles_are_drawn_once():
-    layout = layered(CausalGraph([[0, 1, 0], [1, 0, 1], [0, 0, 0]]))
+    layout = lay_out(CausalGraph([[0, 1, 0], [1, 0, 1], [0, 0, 0]]))
     assert set(layout.routes) in ({(0, 1), (1, 2)}, {(1, 0), (1, 2)})
-    circle = layered(CausalGraph([[0, 1, 0], [0, 0, 1], [1, 0, 0]]))
+    circle = lay_out(CausalGraph([[0, 1, 0], [0, 0, 1], [1, 0, 0]]))
     upwards = [points[-1, 1] < points[0, 1] for points in circle.routes.values()]
     assert sorted(upwards) == [False, False, True]
 
@@ -145,7 +145,7 @@ def test_undirected_edges_and_cycles_are_drawn_once():
 def test_a_wide_layer_is_broken_up():
     star = np.zeros((80, 80), dtype=int)
     star[0, 1:] = 1
-    layout = layered(CausalGraph(star))
+    layout = lay_out(CausalGraph(star))
     assert layout.width < 4 * layout.height
 
 

@@ -1,4 +1,4 @@
-"""From how much speaks for an edge to how wide it is drawn."""
+"""From the value of an edge, such as its score, to the width of its line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from collections.abc import Sequence
 _SPAN_OF_A_LINEAR_SCALE = 20.0
 
 
-def strength(values: Sequence[float], *, shares: bool = False) -> list[float]:
-    """From 0 to 1: shares as they are, others by the largest, or by order of magnitude where they span some."""
+def edge_value(forth: float, back: float, *, directed: bool) -> float:
+    """Return the value of an edge, given those of both directions.
+
+    An edge whose direction follows from other edges may have its value with the other direction.
+    """
+    return forth if directed and forth > 0 else max(forth, back)
+
+
+def strengths(values: Sequence[float], *, shares: bool = False) -> list[float]:
+    """Scale the values of edges to 0..1.
+
+    Shares stay as they are. Others are divided by the largest, or scaled by order of magnitude if they span several.
+    """
     if shares:
         return [min(max(value, 0.0), 1.0) for value in values]
     positive = [value for value in values if value > 0]
@@ -25,4 +36,5 @@ def strength(values: Sequence[float], *, shares: bool = False) -> list[float]:
 
 
 def line_width(strength: float) -> float:
+    """Return the width of a line, in units of the layout."""
     return 1.2 + 3.8 * strength

@@ -1,4 +1,4 @@
-"""Plots of a fitted learner by matplotlib, for notebooks and papers."""
+"""Plots of graphs and histories by Matplotlib, for notebooks and papers."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from jaxtyping import Float
 
+from feddag.drawing.charts import MOST_LINES, Chart, make_charts
+from feddag.drawing.layout import NODE_HEIGHT, Layout, label, lay_out
+from feddag.drawing.scales import edge_value, line_width, strengths
 from feddag.errors import FeddagError
 from feddag.extras import imported
-from feddag.reports.curves import MOST_LINES, Chart, charts
-from feddag.reports.layout import NODE_HEIGHT, Layout, label, layered
-from feddag.reports.scales import line_width, strength
+from feddag.graphs import CausalGraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from feddag.learners.base import Learner
 
 _POINTS_PER_PLACE = 0.72
 """The layout's plane in points: 72 make an inch."""
 _EDGE, _NODE, _LINE = "#5a6a82", "#ffffff", "#1f6fbf"
 
+Scores = Float[np.ndarray, "node node"]
 
-def plot(learner: Learner, ax: Axes | None = None) -> Axes:
-    """The graph in layers, causes above their effects; the wider an edge, the higher its score."""
+
+def plot_graph(graph: CausalGraph, scores: Scores, ax: Axes | None = None) -> Axes:
+    """Draw the graph in layers, causes above their effects; the wider an edge, the higher its score."""
     patches, path = _matplotlib("patches"), _matplotlib("path")
-    layout = layered(learner.graph_)
+    layout = lay_out(graph)
     ax = ax or _axes(layout.width * _POINTS_PER_PLACE / 72, layout.height * _POINTS_PER_PLACE / 72)
     ax.set(xlim=(0, layout.width), ylim=(layout.height, 0), aspect="equal")
     ax.set_axis_off()
-    strengths = dict(zip(layout.routes, strength([_score(learner, *edge) for edge in layout.routes]), strict=True))
-    for (i, j), points in layout.routes.items():
-        undirected = bool(learner.adjacency_[j, i])
-        width = _POINTS_PER_PLACE * line_width(strengths[i, j])
+    found = strengths([_score(graph, scores, *edge) for edge in layout.routes])
+    for ((i, j), points), strength in zip(layout.routes.items(), found, strict=True):
+        undirected = bool(graph.adjacency[j, i])
+        width = _POINTS_PER_PLACE * line_width(strength)
         codes = [path.Path.MOVETO] + [path.Path.CURVE4] * (3 * (len(points) - 1))
         ax.add_patch(
             patches.FancyArrowPatch(
@@ -45,28 +48,26 @@ def plot(learner: Learner, ax: Axes | None = None) -> Axes:
                 shrinkA=0,
                 shrinkB=0,
                 mutation_scale=1,
-                gid=f"edge {learner.graph_.names[i]} {learner.graph_.names[j]}",
+                gid=f"edge {graph.names[i]} {graph.names[j]}",
             )
         )
-    _draw_nodes(learner, layout, ax, patches)
+    _draw_nodes(graph, layout, ax, patches)
     return ax
 
 
-def plot_history(learner: Learner, ax: Any = None) -> Any:
-    """Each figure of the history against the rounds, on axes of its own.
+def plot_history(history: pd.DataFrame, ax: Any = None) -> Any:
+    """Draw each figure of a history against the rounds, on axes of its own.
 
     Args:
-        learner: Fitted.
+        history: One row per round.
         ax: As many axes as there are figures, or one for the first; new ones unless given.
 
     Returns:
         The axes: one, or an array where there are several.
     """
-    from feddag.runs import history_frame  # noqa: PLC0415 - runs need learners, which have plots
-
-    drawn = charts(history_frame(learner))
+    drawn = make_charts(history)
     if not drawn:
-        raise FeddagError(f"{type(learner).__name__} took down no figures that change from round to round.")
+        raise FeddagError("The history holds no figures that change from round to round: there is nothing to plot.")
     if ax is None:
         columns = min(3, len(drawn))
         rows = math.ceil(len(drawn) / columns)
@@ -86,13 +87,12 @@ def plot_history(learner: Learner, ax: Any = None) -> Any:
     return axes[0] if len(axes) == 1 else axes
 
 
-def plot_adjacency(learner: Learner, ax: Axes | None = None) -> Axes:
-    """The scores of all edges as a heat map: causes in rows, effects in columns, in the order of the drawing."""
-    layout, names = layered(learner.graph_), learner.graph_.names
-    order = np.lexsort((layout.centres[:, 0], layout.centres[:, 1]))
+def plot_adjacency(graph: CausalGraph, scores: Scores, ax: Axes | None = None) -> Axes:
+    """Draw the scores of all edges as a heat map: causes in rows, effects in columns, in the order of the drawing."""
+    order, names = lay_out(graph).reading_order, graph.names
     shown = np.full((len(names), len(names)), np.nan)
-    for i, j in np.argwhere(learner.adjacency_):
-        shown[i, j] = _score(learner, int(i), int(j))
+    for i, j in np.argwhere(graph.adjacency):
+        shown[i, j] = _score(graph, scores, int(i), int(j))
     side = 1.6 + 0.26 * len(names)
     ax = ax or _axes(side + 0.6, side)
     image = ax.imshow(shown[np.ix_(order, order)], cmap="Blues", vmin=0)
@@ -104,8 +104,8 @@ def plot_adjacency(learner: Learner, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _draw_nodes(learner: Learner, layout: Layout, ax: Axes, patches: Any) -> None:
-    for name, (x, y), width in zip(learner.graph_.names, layout.centres, layout.widths, strict=True):
+def _draw_nodes(graph: CausalGraph, layout: Layout, ax: Axes, patches: Any) -> None:
+    for name, (x, y), width in zip(graph.names, layout.centres, layout.widths, strict=True):
         ax.add_patch(
             patches.FancyBboxPatch(
                 (x - width / 2 + 8, y - NODE_HEIGHT / 2 + 8),
@@ -138,9 +138,8 @@ def _draw_chart(chart: Chart, ax: Axes) -> None:
     ax.plot(chart.rounds, chart.mean, color=_LINE)
 
 
-def _score(learner: Learner, i: int, j: int) -> float:
-    forth, back = float(learner.edge_scores_[i, j]), float(learner.edge_scores_[j, i])
-    return max(forth, back) if learner.adjacency_[j, i] or forth <= 0 else forth
+def _score(graph: CausalGraph, scores: Scores, i: int, j: int) -> float:
+    return edge_value(float(scores[i, j]), float(scores[j, i]), directed=not graph.adjacency[j, i])
 
 
 def _bent(points: np.ndarray) -> list[tuple[float, float]]:
