@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from feddag import simulate
-from feddag.learners.search.evidence import Features, summed_functions
+from feddag.regression.features import Features, summed_functions
 
 NODES, HIDDEN, TRIED = 20, 7, 100
 GUESSES = np.linspace(-3, 3, 301)

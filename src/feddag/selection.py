@@ -6,7 +6,7 @@ The rows laid aside tell how well these predict, and the combination with the be
 chosen.
 
 The paper fits its own networks anew. Here a mechanism is a regression that has nothing to tune
-(`trust.own_regressions`), so that all methods are judged alike; and a row's score is its negative log-likelihood,
+(`regression.prediction`), so that all methods are judged alike; and a row's score is its negative log-likelihood,
 variable by variable, so that units do not matter. Only the mean score leaves a site.
 
 A graph with superfluous edges predicts nearly as well as the right one, so the choice guards against lost edges more
@@ -32,10 +32,10 @@ from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.registry import Regime, find_method, make_learner
 from feddag.learners.status import Status
+from feddag.regression.features import level_counts
+from feddag.regression.prediction import OwnRegressions
 from feddag.silos import Silo, read_silos
 from feddag.silos.checks import MINIMUM_ROWS
-from feddag.trust.own_regressions import OwnRegressions
-from feddag.trust.sites import levels_of
 
 PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
@@ -162,7 +162,7 @@ class Validation(Stateless):
         self.name = silo.name
         self.training = replace(silo, values=silo.values[rest])
         """What to learn a graph from."""
-        self._own = OwnRegressions(self.training.values, silo.values[chosen], levels_of(silo))
+        self._own = OwnRegressions(self.training.values, silo.values[chosen], level_counts(silo.kinds))
 
     def answer(self, task: Task) -> Answer:
         if task.name != SCORE.name:
@@ -171,5 +171,5 @@ class Validation(Stateless):
 
     def score(self, adjacency: Adjacency) -> float:
         """Negative log-likelihood of a validation row, on average, after each number was brought to deviation 1."""
-        units = np.log(self._own.designs[0].frame.scale).sum()
+        units = np.log(self._own.frame.scale).sum()
         return float(-units - self._own.of_graph(adjacency).mean())

@@ -9,8 +9,8 @@ from scipy.stats import zscore
 
 from feddag.errors import FeddagError
 from feddag.federation import Task
+from feddag.regression.moments import scale_site
 from feddag.silos import Preparation, Silo, read_silos
-from feddag.silos.scaling import ScaleSite
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
 rng = np.random.default_rng(0)
@@ -118,7 +118,7 @@ class TestScale:
     def test_discrete_columns_stay_and_are_not_sent(self):
         (silo,) = read_silos([table()], scale="federated")
         assert set(silo.values[:, 2]) == {0, 1, 2}
-        site = ScaleSite(Silo("north", ("a", "b"), np.eye(10)[:, :2], (CONTINUOUS, Kind("binary", (0, 1)))))
+        site = scale_site(Silo("north", ("a", "b"), np.eye(10)[:, :2], (CONTINUOUS, Kind("binary", (0, 1)))))
         first = site.answer(Task("scale.sums", 1, {}, {}, (0,))).arrays
         assert {name: array.shape for name, array in first.items()} == {"rows": (), "sum": (1,)}
 

@@ -9,14 +9,15 @@ import feddag
 from feddag.errors import FeddagError
 from feddag.federation.arrays import under
 from feddag.graphs import CausalGraph
-from feddag.learners.search.discrete import VARIANCES
+from feddag.regression.features import Frame, IndicatorFeatures, level_counts
+from feddag.regression.logistic import VARIANCES
+from feddag.regression.prediction import CategoryFit
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 from feddag.trust import assess, mechanisms_by_site, total_effect
 from feddag.trust.assessment import trust_sites
 from feddag.trust.mechanisms import common_mechanisms
-from feddag.trust.regression import CategoryFit, Design, Frame, layer_ends
-from feddag.trust.sites import TrustSite, levels_of
+from feddag.trust.sites import TrustSite
 
 COLUMNS = ("size", "ill", "ward", "stay")
 KINDS = (CONTINUOUS, Kind("binary", ("no", "yes")), Kind("categorical", ("a", "b", "c")), CONTINUOUS)
@@ -90,19 +91,19 @@ def test_a_category_whose_mechanism_differs_is_found_and_no_other():
 
 def test_the_common_regression_of_a_category_is_that_of_all_rows_together():
     silos = list(shops((1.0, -1.0, 0.5)))
-    levels = levels_of(silos[0])
+    levels = level_counts(silos[0].kinds)
     with trust_sites(silos) as (federation, local):
         common = common_mechanisms(federation, CHOICE.adjacency, levels)
     rows = np.concatenate([site._training for site in local])
     frame = Frame.of(rows.mean(axis=0), rows.var(axis=0), levels)
-    design = Design(rows, frame)
-    features = design.functions((0, 1), len(rows), summed=True)
-    ends, fit = layer_ends((0, 1), levels, len(rows), summed=True), CategoryFit(**under("2", common))
-    own = CategoryFit.to(features, design.codes(2), 3, ends)
+    table = IndicatorFeatures(frame.standardise(rows), levels)
+    features = table.joint((0, 1), len(rows), summed=True)
+    ends, fit = table.layers((0, 1), len(rows), summed=True), CategoryFit(**under("2", common))
+    own = CategoryFit.to(features, table.codes[2], 3, ends)
     np.testing.assert_allclose(fit.theta, own.theta, rtol=1e-5, atol=1e-7)
     features = features[:, : len(fit.theta) // 2 - 1]
     assert features.shape[1] == ends[0]  # which is linear, as the truth is
-    codes, indicators = design.codes(2), np.eye(3)[design.codes(2)]
+    codes, indicators = table.codes[2], np.eye(3)[table.codes[2]]
 
     def loss(flat, variance):
         """Of the softmax regression itself: priors of variance 10 for what levels differ by, another for weights."""

@@ -6,7 +6,7 @@ import pytest
 
 import feddag
 from feddag.federation import InProcess
-from feddag.learners.moments import Moments, Summands, summed_moments
+from feddag.regression.moments import COVARIANCE, Moments, MomentSite, summed_moments
 from feddag.silos import Silo
 from feddag.trust import assess, warnings_before
 from feddag.trust.sortability import is_unit_free, order_agreement, sortability
@@ -43,7 +43,7 @@ def test_undirected_edges_and_empty_graphs_have_no_order():
 def test_sortability_of_many_sites_is_that_of_their_pooled_rows():
     simulation = feddag.simulate(6, mechanism="linear", sites=3, rows=200, seed=1)
     pooled = np.concatenate([silo.values for silo in simulation.silos])
-    with InProcess([Summands(silo.name, silo.values) for silo in simulation.silos], 1) as federation:
+    with InProcess([MomentSite(silo.name, silo.values, COVARIANCE) for silo in simulation.silos], 1) as federation:
         found = sortability(simulation.truth.adjacency, summed_moments(federation, simulation.silos[0].columns))
 
     r2 = []

@@ -17,8 +17,9 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
+from feddag.regression.moments import SCALE, common_scale, scale_site
 from feddag.silos import Silo
-from feddag.silos.scaling import SQUARES, Moments, ScaleSite, common_scale, scale_tasks, scaled
+from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
 from feddag.trust.assessment import ASSESSMENT_TASKS, Assessment, assess_federation, assessment_tasks
 from feddag.trust.sites import TrustSite
@@ -45,8 +46,8 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
     if study.preparation.scale == "federated":
         continuous = sum(not variable.kind.discrete for variable in study.variables)
         deviation = Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(continuous,))
-        tasks |= scale_tasks(continuous)
-        moments = {**tasks[SQUARES.name].arrays, "deviation": deviation}
+        tasks |= SCALE.bounded(continuous)
+        moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
         tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
     return tasks | (assessment_tasks(study.columns) if study.trust.assess else {})
 
@@ -55,7 +56,7 @@ def known_tasks() -> dict[str, TaskSpec]:
     """Return every task that a study on this installation may ask, those of other packages' methods among them."""
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
-    scaling = (*scale_tasks(0).values(), SET_SCALE)
+    scaling = (*SCALE.specs, SET_SCALE)
     return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS))
 
 
@@ -94,7 +95,7 @@ class StudyTable:
         self._position = [site.name for site in study.sites].index(silo.name)
         self._checks = set(assessment_tasks(study.columns)) if study.trust.assess else set()
         self._silo = silo
-        self._scale: Moments | None = None
+        self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
         if study.preparation.scale != "federated":
@@ -102,15 +103,15 @@ class StudyTable:
 
     def answer(self, task: Task) -> Answer:
         if task.name == SET_SCALE.name:
-            self._begin(Moments(**task.arrays))
+            self._begin(ColumnScale(**task.arrays))
             return Answer(1.0, {"done": np.array(1.0)})
         if task.name.startswith("scale."):
-            return ScaleSite(self._silo).answer(task)
+            return scale_site(self._silo).answer(task)
         if self._site is None:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
         return (self._trust if self._trust and task.name in self._checks else self._site).answer(task)
 
-    def _begin(self, moments: Moments) -> None:
+    def _begin(self, moments: ColumnScale) -> None:
         self._scale = moments
         self._take_up(scaled(self._silo, moments, "federated"))
 
@@ -125,7 +126,7 @@ class StudyTable:
     def restore(self, state: Arrays) -> None:
         scale = under("scale", state)
         if scale and self._scale is None:
-            self._begin(Moments(**scale))
+            self._begin(ColumnScale(**scale))
         if self._site is not None:
             self._site.restore(under("site", state))
 

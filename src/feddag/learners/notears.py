@@ -23,8 +23,9 @@ from feddag import constraints
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
 from feddag.learners.knowledge import Edges, Knowledge
-from feddag.learners.moments import FromMoments, Moments
+from feddag.learners.moments import FromMoments
 from feddag.learners.single_pass import Note
+from feddag.regression.moments import Moments
 
 _RHO_FACTOR, _PROGRESS = 10.0, 0.25
 

@@ -18,8 +18,9 @@ from sklearn.linear_model import lars_path_gram
 
 from feddag import constraints
 from feddag.graphs import CausalGraph
-from feddag.learners.moments import FromMoments, Moments
+from feddag.learners.moments import FromMoments
 from feddag.learners.single_pass import Note, check_covariance, check_rank
+from feddag.regression.moments import Moments
 from feddag.silos import Silo
 
 

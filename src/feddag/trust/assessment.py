@@ -17,8 +17,8 @@ from feddag.federation import Federation, InProcess
 from feddag.federation.tasks import Bounds, TaskSpec, by_name
 from feddag.graphs import Adjacency, dag_extension, is_dag, shd
 from feddag.learners.base import Learner
-from feddag.learners.moments import PRODUCTS, SUMS, Moments, moments_tasks, summed_moments
 from feddag.learners.sortnregress import SortnRegress
+from feddag.regression.moments import COVARIANCE, Moments, summed_moments
 from feddag.silos import Silo, read_silos
 from feddag.silos.outliers import outlier_warnings
 from feddag.trust.held_out import HeldOut, held_out
@@ -99,7 +99,7 @@ def assess_federation(
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 
 
-ASSESSMENT_TASKS = (SUMS, PRODUCTS, ROWS, HELD_OUT)
+ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
 """The tasks of `assess_federation`."""
 
 
@@ -113,7 +113,7 @@ def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
     lengths = {"graph": graphs, "comparison": graphs}
     rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
     checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
-    return moments_tasks(nodes) | by_name(checks)
+    return COVARIANCE.bounded(nodes) | by_name(checks)
 
 
 def _by_sorting(moments: Moments) -> dict[str, Adjacency]:

@@ -20,8 +20,9 @@ from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph, dag_extension, parent_sets
 from feddag.learners.base import Learner
 from feddag.learners.feddag import FedDAG
+from feddag.regression.features import level_counts
 from feddag.silos import Silo, read_silos
-from feddag.trust import sites, tasks
+from feddag.trust import tasks
 from feddag.trust.assessment import trust_sites
 
 TOGETHER = "all sites"
@@ -110,7 +111,7 @@ def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
     for name in (cause, effect):
         if name not in silo.columns:
             raise FeddagError(f"There is no variable {name!r}. The variables are {', '.join(silo.columns)}.")
-        levels = int(sites.levels_of(silo)[silo.columns.index(name)])
+        levels = int(level_counts(silo.kinds)[silo.columns.index(name)])
         if levels > 2:
             raise FeddagError(
                 f"{name!r} has {levels} levels, and an effect is told of numbers. Code it as one column per level."

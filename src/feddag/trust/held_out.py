@@ -11,7 +11,7 @@ from jaxtyping import Float
 from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency
-from feddag.learners.search.sites import standard_error
+from feddag.regression.comparison import standard_error
 from feddag.trust import tasks
 
 

@@ -21,12 +21,12 @@ from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
-from feddag.learners.search.discrete import LogLikelihood
+from feddag.regression.features import indicator_layers, level_counts
+from feddag.regression.logistic import LogLikelihood
+from feddag.regression.prediction import CategoryFit, GaussianFit, RegressionSums, families
 from feddag.silos import read_silos
-from feddag.trust import sites, tasks
+from feddag.trust import tasks
 from feddag.trust.assessment import trust_sites
-from feddag.trust.own_regressions import families
-from feddag.trust.regression import CategoryFit, GaussianFit, Sums, layer_ends
 from feddag.trust.verdict import CERTAIN
 
 _ROUNDING = 1e-9
@@ -39,7 +39,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
     Gains are in nats per row held out.
     """
     silos = read_silos(silos)
-    columns, levels = silos[0].columns, sites.levels_of(silos[0])
+    columns, levels = silos[0].columns, level_counts(silos[0].kinds)
     dag = dag_extension(graph.reordered(columns).adjacency)
     with trust_sites(silos) as (federation, local):
         common = common_mechanisms(federation, dag, levels)
@@ -75,18 +75,17 @@ def common_mechanisms(
 ) -> dict[str, np.ndarray]:
     """The regressions that all sites' training rows speak for together, and what they are standardised with."""
     rows = round(float(tasks.ROWS.ask(federation)["training"]) * federation.summed)
-    mean = tasks.MEANS.ask(federation)["mean"]
-    variance = tasks.VARIANCES.ask(federation, 0, {"mean": mean})["variance"]
+    mean, variance, _ = tasks.MOMENTS.ask(lambda spec, arrays: spec.ask(federation, 0, arrays))
     task = {"mean": mean, "variance": variance, "rows": np.array(rows), "graph": dag.astype(np.uint8)}
     answer = tasks.SUMS.ask(federation, 0, task)
     fits = {}
     for child, parents in families(dag):
-        sums, ends = under(f"{child}", answer), layer_ends(parents, levels, rows, summed=True)
+        sums, ends = under(f"{child}", answer), indicator_layers(parents, levels, rows, summed=True)
         if levels[child]:
             question = {**task, "child": np.array(child), **sums}
             fit = CategoryFit.by(partial(_likelihood, federation, question, rows), sums["frequencies"], ends, rows)
         else:
-            fit = GaussianFit.to(Sums(**sums), ends, rows)
+            fit = GaussianFit.to(RegressionSums(**sums), ends, rows)
         fits |= prefixed(f"{child}", asdict(fit))
     return task | fits
 

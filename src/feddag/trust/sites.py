@@ -7,17 +7,26 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from feddag.federation import Answer, Stateless, Task
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
-from feddag.learners.moments import Summands
-from feddag.learners.search.sites import spread
+from feddag.regression.comparison import spread
+from feddag.regression.features import Frame, IndicatorFeatures, level_counts
+from feddag.regression.moments import COVARIANCE
+from feddag.regression.prediction import (
+    CategoryFit,
+    Family,
+    GaussianFit,
+    OwnRegressions,
+    RegressionSums,
+    families,
+    likelihood,
+    seen_levels,
+)
 from feddag.silos import Silo
 from feddag.trust import tasks
-from feddag.trust.own_regressions import Family, OwnRegressions, families
-from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, likelihood, seen_levels
 
 HELD_OUT_SHARE = 0.2
 MOST_ROWS = 2000
@@ -38,8 +47,7 @@ class TrustSite(Stateless):
 
     def __init__(self, silo: Silo) -> None:
         self.name = silo.name
-        self._summands = Summands(silo.name, silo.values)
-        self._levels = levels_of(silo)
+        self._levels = level_counts(silo.kinds)
         self._all = silo.values
         chosen = np.random.default_rng(0).permutation(silo.rows)[:MOST_ROWS]
         held_out = max(1, round(HELD_OUT_SHARE * len(chosen)))
@@ -50,17 +58,17 @@ class TrustSite(Stateless):
         if task.name == tasks.ROWS.name:
             counts = {"held_out": len(self._held_out), "training": len(self._training)}
             return Answer(1.0, {name: np.array(float(count)) for name, count in counts.items()})
+        if task.name in (spec.name for spec in tasks.MOMENTS.specs):
+            return tasks.MOMENTS.answer(self.name, task, self._training)
         answers: dict[str, tuple[float, Callable[[Arrays], dict[str, np.ndarray]]]] = {
             tasks.HELD_OUT.name: (len(self._held_out), self._graphs),
-            tasks.MEANS.name: (len(self._training), lambda arrays: {"mean": self._training.mean(axis=0)}),
-            tasks.VARIANCES.name: (len(self._training), self._variances),
             tasks.SUMS.name: (len(self._training), self._sums),
             tasks.LOGISTIC.name: (len(self._training), self._logistic),
             tasks.MECHANISMS.name: (len(self._held_out), self._mechanisms),
             tasks.EFFECTS.name: (1.0, self._effects),
         }
         if task.name not in answers:
-            return self._summands.answer(task)
+            return COVARIANCE.answer(self.name, task, self._all)
         weight, answer = answers[task.name]
         return Answer(float(weight), answer(task.arrays))
 
@@ -70,28 +78,25 @@ class TrustSite(Stateless):
         rows = likelihoods @ arrays["terms"].T
         return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows)
 
-    def _variances(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"variance": ((self._training - arrays["mean"]) ** 2).mean(axis=0)}
-
     def _sums(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Of each family, what a regression common to all sites needs: of a category, what it begins with."""
-        design = Design(self._training, self._common_frame(arrays))
+        common = self._common_features(self._training, arrays)
         answer = {}
         for child, parents in families(arrays["graph"]):
             if self._levels[child]:
-                counts = np.bincount(design.codes(child), minlength=int(self._levels[child]))
+                counts = np.bincount(common.codes[child], minlength=int(self._levels[child]))
                 answer |= prefixed(f"{child}", {"frequencies": counts / len(self._training)})
                 continue
-            features = design.functions(parents, int(arrays["rows"]), summed=True)
-            answer |= prefixed(f"{child}", asdict(Sums.of(features, design.values[:, child])))
+            features = common.joint(parents, int(arrays["rows"]), summed=True)
+            answer |= prefixed(f"{child}", asdict(RegressionSums.of(features, common.values[:, child])))
         return answer
 
     def _logistic(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """How likely a category's rows are by a regression common to all sites, and how that changes with it."""
-        design, rows = Design(self._training, self._common_frame(arrays)), int(arrays["rows"])
+        common, rows = self._common_features(self._training, arrays), int(arrays["rows"])
         child, parents = families(arrays["graph"])[int(arrays["child"])]
-        levels = seen_levels(design.codes(child), arrays["frequencies"])
-        found = likelihood(arrays["theta"], design.functions(parents, rows, summed=True), levels)
+        levels = seen_levels(common.codes[child], arrays["frequencies"])
+        found = likelihood(arrays["theta"], common.joint(parents, rows, summed=True), levels)
         return {name: np.asarray(value) / len(self._training) for name, value in found._asdict().items()}
 
     def _mechanisms(self, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -100,16 +105,15 @@ class TrustSite(Stateless):
 
     def _gains(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
         """By how much this site's own regressions beat the common ones, on each row held out."""
-        design = Design(self._held_out, self._common_frame(arrays))
+        features, scale = self._common_features(self._held_out, arrays), self._common_frame(arrays).scale
         gains = np.zeros(self._held_out.shape)
         for child, parents in families(arrays["graph"]):
             fitted = under(f"{child}", arrays)
-            features = design.functions(parents, int(arrays["rows"]), summed=True)
+            joint = features.joint(parents, int(arrays["rows"]), summed=True)
             if self._levels[child]:
-                common = CategoryFit(**fitted).log_densities(features, design.codes(child))
+                common = CategoryFit(**fitted).log_densities(joint, features.codes[child])
             else:
-                scale = design.frame.scale[child]
-                common = GaussianFit(**fitted).log_densities(features, design.values[:, child], scale)
+                common = GaussianFit(**fitted).log_densities(joint, features.values[:, child], scale[child])
             gains[:, child] = self._own.of_family((child, parents)) - common
         return gains
 
@@ -126,8 +130,12 @@ class TrustSite(Stateless):
         if errors is None:
             nothing = self._own.of_family((child, ()))
             return float(1 - likelihoods.sum() / nothing.sum())
-        values = self._own.designs[1].values[:, child]  # about the mean of the rows fitted to
+        values = self._own.features[1].values[:, child]  # about the mean of the rows fitted to
         return float(1 - (errors @ errors) / (values @ values)) if values.any() else 0.0
+
+    def _common_features(self, rows: Float[np.ndarray, "row node"], arrays: Arrays) -> IndicatorFeatures:
+        """Return the features of rows as all sites standardise them."""
+        return IndicatorFeatures(self._common_frame(arrays).standardise(rows), self._levels)
 
     def _common_frame(self, arrays: Arrays) -> Frame:
         return Frame.of(arrays["mean"], arrays["variance"], self._levels)
@@ -164,8 +172,3 @@ class TrustSite(Stateless):
 
 def _residual(others: Float[np.ndarray, "row column"], values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     return values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
-
-
-def levels_of(silo: Silo) -> Int[np.ndarray, " node"]:
-    """The number of levels of each column that holds categories; 0 for a number."""
-    return np.array([len(kind.levels) if kind.discrete else 0 for kind in silo.kinds])

@@ -18,9 +18,9 @@ from jaxtyping import Float
 from feddag.errors import FeddagError
 from feddag.graphs import Adjacency
 from feddag.learners.base import Learner
-from feddag.learners.moments import Moments
 from feddag.learners.registry import method_of, regime_of
 from feddag.learners.sortnregress import r2
+from feddag.regression.moments import Moments
 
 SUSPICIOUS = 0.9
 """A graph that agrees with a sorted order this much could have been sorted."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from feddag.federation.tasks import Output, TaskSpec
-from feddag.learners.search.tasks import SPREAD
+from feddag.regression.comparison import SPREAD
+from feddag.regression.moments import MomentTasks
 
 ROWS = TaskSpec(
     "trust.rows",
@@ -18,14 +19,8 @@ HELD_OUT = TaskSpec(
     "How well some graphs predict rows that the site has laid aside",
     {"scores": Output("one number for each graph", ("graph",)), **SPREAD},
 )
-MEANS = TaskSpec(
-    "trust.means", "The mean of each variable", {"mean": Output("for each variable its mean", ("variable",))}
-)
-VARIANCES = TaskSpec(
-    "trust.variances",
-    "The variance of each variable",
-    {"variance": Output("for each variable its variance about the common mean", ("variable",))},
-)
+MOMENTS = MomentTasks.by_means("trust")
+"""The moments of the rows to fit to."""
 SUMS = TaskSpec(
     "trust.sums",
     "How each variable varies together with functions of its causes",
@@ -60,4 +55,4 @@ EFFECTS = TaskSpec(
         "rows": Output("the number of rows", ("set",)),
     },
 )
-TASKS = (ROWS, HELD_OUT, MEANS, VARIANCES, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
+TASKS = (ROWS, HELD_OUT, *MOMENTS.specs, SUMS, LOGISTIC, MECHANISMS, EFFECTS)

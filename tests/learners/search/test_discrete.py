@@ -13,19 +13,12 @@ from scipy.special import expit, log_softmax
 from feddag import EvidenceSearch, FeddagError
 from feddag.federation import Task
 from feddag.graphs import shd
-from feddag.learners.search.discrete import (
-    INTERCEPT_VARIANCE,
-    VARIANCES,
-    Levels,
-    contrasts,
-    discrete_fit,
-    joint_columns,
-    regression,
-)
-from feddag.learners.search.evidence import RIDGES
-from feddag.learners.search.mixed import MixedFeatures, MixedMechanisms
+from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
 from feddag.learners.search.tasks import COMPARISONS, NEIGHBOURHOODS, SCORES
+from feddag.regression.evidence import RIDGES
+from feddag.regression.features import ContrastFeatures, contrasts, joint_columns, level_counts
+from feddag.regression.logistic import INTERCEPT_VARIANCE, VARIANCES, Levels, discrete_fit, regression
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
@@ -170,14 +163,14 @@ class TestFunctionsOfDiscreteParents:
         assert [len(layer) for layer in joint_columns(((1, 1, 1), (1, 2)), 5)] == [1, 3]
 
     def test_layers_end_where_they_say(self):
-        features = MixedFeatures(SILO.values, KINDS)
+        features = ContrastFeatures(SILO.values, level_counts(KINDS))
         for parents in ((1,), (0, 3), (1, 3, 4), (0, 2), ()):
             ends = features.layers(parents, SILO.rows)
             assert features.joint(parents, SILO.rows).shape == (SILO.rows, ends[-1])
             assert (np.diff(ends) >= 0).all()
 
     def test_a_parents_kernel_tells_levels_apart_and_nothing_else(self):
-        features = MixedFeatures(SILO.values, KINDS).joint((3,), SILO.rows) / 3.0
+        features = ContrastFeatures(SILO.values, level_counts(KINDS)).joint((3,), SILO.rows) / 3.0
         same = (SILO.values[:, 3][:, None] == SILO.values[:, 3]).astype(float)
         np.testing.assert_allclose(features @ features.T, same - 1 / 3, atol=1e-12)
 
@@ -217,7 +210,7 @@ class TestASiteOfMixedVariables:
         targets = (targets - targets.mean(axis=0)) / targets.std(axis=0)
         standard = SILO.values.copy()
         standard[:, [0, 2]] = (standard - standard.mean(axis=0))[:, [0, 2]] / standard.std(axis=0)[[0, 2]]
-        mixed = MixedFeatures(standard, KINDS)
+        mixed = ContrastFeatures(standard, level_counts(KINDS))
         for other in range(NODES):
             family = set(parents) if other == child else set(parents) ^ {other}
             features = np.concatenate([mixed._single[node] for node in sorted(family)]).T

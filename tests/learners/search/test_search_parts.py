@@ -17,8 +17,9 @@ from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refined
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
-from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms, from_triangle, triangle
+from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import search_tasks
+from feddag.regression.gram import from_triangle, triangle
 from feddag.silos import Silo
 
 

@@ -17,20 +17,11 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import parents_of
 from feddag.learners.search import tasks
-from feddag.learners.search.evidence import (
-    LEAST_VARIANCE,
-    ROWS_PER_SUMMED_FUNCTION,
-    CoarseEvidence,
-    Fit,
-    best_fit,
-    centred_gram,
-    layers,
-    may_be_summed,
-    most_joint_functions_summed,
-    summed_functions,
-)
-from feddag.learners.search.noise_shape import shape_gain
-from feddag.learners.search.sites import coefficients, from_triangle, standard_error
+from feddag.regression.comparison import standard_error
+from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, Fit, best_fit, coefficients
+from feddag.regression.features import ROWS_PER_SUMMED_FUNCTION, layers, may_be_summed, summed_functions
+from feddag.regression.gram import centred_gram, from_triangle
+from feddag.regression.noise_shape import shape_gain
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -208,8 +199,8 @@ class OwnScores(Scores):
         return self._as_arrays(families) | {"reference": self._reference}
 
 
-class _Moments(NamedTuple):
-    """Of one set of parents, over all sites."""
+class _FamilyGram(NamedTuple):
+    """The products of one set of parents' features, over all sites."""
 
     mean: Float[np.ndarray, " feature"]
     gram: Float[np.ndarray, "feature feature"]
@@ -242,8 +233,8 @@ class CommonScores(Scores):
         super().refer_to(graph)
         variances = self._common_frame()["scale"] ** 2
         noise = [
-            variances[family[0]] * _regression(moments, family[0], fit, self.rows)[1]
-            for family, fit, moments in self._fits(families_of(graph))
+            variances[family[0]] * _regression(products, family[0], fit, self.rows)[1]
+            for family, fit, products in self._fits(families_of(graph))
         ]
         self._precisions = variances / np.mean(noise)
 
@@ -252,8 +243,7 @@ class CommonScores(Scores):
         frame = self._frame
         if frame is None:
             self._check_rows()
-            mean = self._ask(tasks.MEANS, {})["mean"]
-            variance = self._ask(tasks.VARIANCES, {"mean": mean})["variance"]
+            mean, variance, _ = tasks.MOMENTS.ask(self._ask)
             frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
             self._set_frame(frame)
         return frame
@@ -294,26 +284,26 @@ class CommonScores(Scores):
         for family, fit, _ in self._fits(families):
             yield family, fit.score
 
-    def _fits(self, families: Sequence[Family]) -> Iterator[tuple[Family, Fit, _Moments]]:
+    def _fits(self, families: Sequence[Family]) -> Iterator[tuple[Family, Fit, _FamilyGram]]:
         children: dict[int, list[int]] = {}
         for child, parents in families:
             children.setdefault(parents, []).append(child)
 
-        def fits(parents: int, moments: _Moments) -> list[tuple[Family, Fit, _Moments]]:
-            return [((child, parents), self._fit(child, parents, moments), moments) for child in children[parents]]
+        def fits(parents: int, products: _FamilyGram) -> list[tuple[Family, Fit, _FamilyGram]]:
+            return [((child, parents), self._fit(child, parents, products), products) for child in children[parents]]
 
         with ThreadPoolExecutor(self._workers) as pool:
             for start in range(0, len(children), tasks.SETS_PER_ROUND):
                 batch = list(children)[start : start + tasks.SETS_PER_ROUND]
-                moments = self._moments(batch)
-                for found in list(pool.map(fits, batch, moments)):
+                products = self._grams(batch)
+                for found in list(pool.map(fits, batch, products)):
                     yield from found
 
-    def _moments(self, sets: Sequence[int]) -> list[_Moments]:
-        """Of sets of parents."""
+    def _grams(self, sets: Sequence[int]) -> list[_FamilyGram]:
+        """Ask for the Gram matrices of sets of parents."""
         answer = self._ask(tasks.FAMILY_GRAMS, self._common_frame() | {"parents": self._rows_of(sets)})
         return [
-            _Moments(
+            _FamilyGram(
                 answer[f"mean/{k}"],
                 centred_gram(answer[f"mean/{k}"], from_triangle(answer[f"second/{k}"]), self.rows),
                 self.rows * answer[f"cross/{k}"],  # the variables' own means are 0
@@ -321,23 +311,22 @@ class CommonScores(Scores):
             for k in range(len(sets))
         ]
 
-    def _fit(self, child: int, parents: int, moments: _Moments) -> Fit:
+    def _fit(self, child: int, parents: int, products: _FamilyGram) -> Fit:
         precision = None if self._precisions is None else float(self._precisions[child])
-        count = parents.bit_count()
-        ends = layers(count, most_joint_functions_summed(count, int(self.rows)))
-        return best_fit(moments.gram, moments.cross[:, child], self.rows, self.rows, ends, precision)
+        ends = layers(parents.bit_count(), int(self.rows), summed=True)
+        return best_fit(products.gram, products.cross[:, child], self.rows, self.rows, ends, precision)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        fitted = {family: (fit, moments) for family, fit, moments in self._fits(families)}
+        fitted = {family: (fit, products) for family, fit, products in self._fits(families)}
         fits = [fitted[family][0] for family in families]
         means, weights = np.zeros((2, len(families), max(fit.size for fit in fits)))
         variances = np.empty(len(families))
         for k, (family, fit) in enumerate(zip(families, fits, strict=True)):
-            moments = fitted[family][1]
-            means[k, : fit.size] = moments.mean[: fit.size]
-            weights[k, : fit.size], variances[k] = _regression(moments, family[0], fit, self.rows)
+            products = fitted[family][1]
+            means[k, : fit.size] = products.mean[: fit.size]
+            weights[k, : fit.size], variances[k] = _regression(products, family[0], fit, self.rows)
         if self._precisions is not None:
             variances = 1 / self._precisions[[child for child, _ in families]]
         answer = self._ask(
@@ -355,10 +344,12 @@ class CommonScores(Scores):
         return terms @ np.array([fit.score for fit in fits]), answer | {"site_mean": answer["row_first"]}
 
 
-def _regression(moments: _Moments, child: int, fit: Fit, rows: float) -> tuple[Float[np.ndarray, " feature"], float]:
+def _regression(
+    products: _FamilyGram, child: int, fit: Fit, rows: float
+) -> tuple[Float[np.ndarray, " feature"], float]:
     """A fit's coefficients, and the mean square that they leave of the standardised child."""
-    gram, cross = moments.gram[: fit.size, : fit.size], moments.cross[: fit.size, child]
-    weights = coefficients(gram, cross, fit.ridge, fit.size)
+    gram, cross = products.gram[: fit.size, : fit.size], products.cross[: fit.size, child]
+    weights = coefficients(gram, cross, fit)
     left = 1 - (2 * weights @ cross - weights @ gram @ weights) / rows
     return weights, max(float(left), LEAST_VARIANCE)
 

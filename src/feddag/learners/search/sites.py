@@ -5,7 +5,6 @@ This is all that ever touches a site's data, whichever engine carries the tasks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -15,16 +14,11 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
-from feddag.learners.search.evidence import (
-    LEAST_VARIANCE,
-    CoarseEvidence,
-    Features,
-    best_fit,
-    centred_gram,
-    most_joint_functions,
-    most_joint_functions_summed,
-)
-from feddag.learners.search.noise_shape import shape_of
+from feddag.regression.comparison import row_losses, spread
+from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, best_fit, coefficients
+from feddag.regression.features import Features, Frame, level_counts
+from feddag.regression.gram import centred_gram, means_of_products, triangle
+from feddag.regression.noise_shape import shape_of
 from feddag.silos import Silo
 
 Judged = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
@@ -63,12 +57,16 @@ class OwnMechanisms(FamilySite):
         super().__init__(silo)
         self._equal_noise = equal_noise
         self._variances = silo.values.var(axis=0)
+        self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
         self._coarse = lru_cache(maxsize=1)(self._coarse_given)
 
     @cached_property
     def _features(self) -> Features:
-        return Features((self._values - self._values.mean(axis=0)) / self._values.std(axis=0))
+        return Features(self._standardised())
+
+    def _standardised(self) -> Float[np.ndarray, "row node"]:
+        return Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
 
     @cached_property
     def _gram(self) -> Float[np.ndarray, "feature feature"]:
@@ -117,13 +115,13 @@ class OwnMechanisms(FamilySite):
         self, families: Arrays, precisions: Float[np.ndarray, " node"] | None, *, residuals: bool
     ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
         """The joint evidence of families, and what their regressions leave unexplained (standardised)."""
-        count, most = len(self._values), most_joint_functions(len(self._values))
+        count = len(self._values)
         scores = np.empty(len(families["children"]))
         left = np.empty((count if residuals else 0, len(scores)))
         for parents, members in by_parents(families["parents"]):
-            features = self._features.joint(parents, most)
+            features = self._features.joint(parents, count)
             features -= features.mean(axis=0)
-            gram, ends = features.T @ features, self._features.layers(parents, most)
+            gram, ends = features.T @ features, self._features.layers(parents, count)
             for family in members:
                 child = int(families["children"][family])
                 values = self._features.values[:, child]
@@ -132,7 +130,7 @@ class OwnMechanisms(FamilySite):
                 fit = best_fit(gram, cross, float(values @ values), count, ends, precision)
                 scores[family] = fit.score
                 if residuals:
-                    left[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit.ridge, fit.size)
+                    left[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
         return scores, left
 
 
@@ -140,8 +138,6 @@ class CommonMechanisms(FamilySite):
     """A site whose mechanisms are those of all sites: what leaves it are means of products, inside a sum."""
 
     methods: ClassVar = {
-        tasks.MEANS.name: "_means",
-        tasks.VARIANCES.name: "_deviations",
         tasks.GRAM.name: "_gram",
         tasks.FAMILY_GRAMS.name: "_family_grams",
         tasks.COMPARISONS.name: "_comparisons",
@@ -151,12 +147,10 @@ class CommonMechanisms(FamilySite):
         super().__init__(silo)
         self._features = lru_cache(maxsize=1)(self._features_given)
 
-    def _means(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        del arrays
-        return {"mean": self._values.mean(axis=0)}
-
-    def _deviations(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"variance": ((self._values - arrays["mean"]) ** 2).mean(axis=0)}
+    def answer(self, task: Task) -> Answer:
+        if task.name in (spec.name for spec in tasks.MOMENTS.specs):
+            return tasks.MOMENTS.answer(self.name, task, self._values)
+        return super().answer(task)
 
     def _gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
         mean, second = means_of_products(self._common(arrays).coarse(pairs=bool(arrays["pairs"])))
@@ -168,7 +162,7 @@ class CommonMechanisms(FamilySite):
         answer = {}
         for family, members in enumerate(arrays["parents"].astype(bool)):
             parents = tuple(np.flatnonzero(members).tolist())
-            features = common.joint(parents, most_joint_functions_summed(len(parents), total))
+            features = common.joint(parents, total, summed=True)
             mean, second = means_of_products(features)
             answer[f"mean/{family}"] = mean
             answer[f"second/{family}"] = triangle(second)
@@ -180,7 +174,7 @@ class CommonMechanisms(FamilySite):
         common, total = self._common(arrays), int(arrays["rows"])
         residuals = common.values[:, arrays["children"]].copy()
         for parents, members in by_parents(arrays["parents"]):
-            features = common.joint(parents, most_joint_functions_summed(len(parents), total))
+            features = common.joint(parents, total, summed=True)
             for family in members:
                 size = int(arrays["sizes"][family])
                 centred = features[:, :size] - arrays["means"][family, :size]
@@ -195,73 +189,9 @@ class CommonMechanisms(FamilySite):
         return Features((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
 
 
-def means_of_products(
-    features: Float[np.ndarray, "row feature"],
-) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
-    return features.mean(axis=0), features.T @ features / len(features)
-
-
-def triangle(symmetric: Float[np.ndarray, "feature feature"]) -> Float[np.ndarray, " pair"]:
-    """All that a symmetric matrix tells."""
-    return symmetric[_lower(len(symmetric))]
-
-
-def from_triangle(entries: Float[np.ndarray, " pair"]) -> Float[np.ndarray, "feature feature"]:
-    size = (math.isqrt(8 * len(entries) + 1) - 1) // 2
-    matrix = np.empty((size, size))
-    matrix[_lower(size)] = entries
-    matrix.T[_lower(size)] = entries
-    return matrix
-
-
-@lru_cache(maxsize=64)
-def _lower(size: int) -> Bool[np.ndarray, "feature feature"]:
-    return np.tri(size, dtype=bool)
-
-
-def coefficients(
-    gram: Float[np.ndarray, "feature feature"], cross: Float[np.ndarray, " feature"], ridge: float, size: int
-) -> Float[np.ndarray, " used"]:
-    """Of the regression that `best_fit` found best."""
-    return np.linalg.solve(gram[:size, :size] + ridge * np.eye(size), cross[:size])
-
-
 def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):
     """Each set of parents, with the families that have it: they share their features."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for family, members in enumerate(parents):
         groups.setdefault(tuple(np.flatnonzero(members).tolist()), []).append(family)
     return groups.items()
-
-
-def row_losses(
-    residuals: Float[np.ndarray, "row family"], variances: Float[np.ndarray, " family"]
-) -> Float[np.ndarray, "row family"]:
-    """The negative log-likelihood of every row, per family. It never leaves a site: see `spread`."""
-    return 0.5 * (np.log(variances) + residuals**2 / variances)
-
-
-def spread(site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row comparison"]) -> dict[str, np.ndarray]:
-    """What a server needs of one site, in sums over sites, to know how sure a difference of scores is."""
-    count = len(rows)
-    return {
-        "row_first": rows.mean(axis=0),
-        "row_second": (rows**2).mean(axis=0),
-        "site_first": count * site,
-        "site_second": count * site**2,
-        "site_rows": np.array(float(count)),
-    }
-
-
-def standard_error(
-    answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
-) -> Float[np.ndarray, " comparison"]:
-    """Of differences, over sites or over rows, whichever is larger: from the sums of what `spread` returns.
-
-    `mean` is what sites differ around.
-    """
-    # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
-    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
-    over_sites = between * sites / max(sites - 1, 1)
-    over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
-    return np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0))

@@ -18,33 +18,19 @@ from feddag.federation.tasks import (
     by_name,
 )
 from feddag.graphs import is_dag
-from feddag.learners.search.evidence import (
+from feddag.regression.comparison import SPREAD
+from feddag.regression.features import (
     FUNCTIONS,
     JOINT_FUNCTIONS,
     ROWS_PER_SUMMED_FUNCTION,
     may_be_summed,
     summed_functions,
 )
+from feddag.regression.moments import MomentTasks
 
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
-SPREAD = {
-    "row_first": Output("for each comparison the mean difference per row", ("comparison",)),
-    "row_second": Output("for each comparison the mean square of the difference per row", ("comparison",)),
-    "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
-    "site_second": Output("for each comparison the square of the site's difference times its rows", ("comparison",)),
-    "site_rows": Output("the number of rows"),
-}
-"""What `spread` returns."""
-
 ROWS = TaskSpec("search.rows", "The number of rows", {"rows": Output("the number of rows")})
-MEANS = TaskSpec(
-    "search.means", "The mean of each variable", {"mean": Output("for each variable its mean", ("variable",))}
-)
-VARIANCES = TaskSpec(
-    "search.variances",
-    "The variance of each variable",
-    {"variance": Output("for each variable its variance about the common mean", ("variable",))},
-)
+MOMENTS = MomentTasks.by_means("search")
 GRAM = TaskSpec(
     "search.gram",
     "How functions of the variables vary together",
@@ -74,7 +60,7 @@ COMPARISONS = TaskSpec(
         "shape_square": Output("for each family the mean squares behind these", None),
     },
 )
-TASKS = (ROWS, MEANS, VARIANCES, GRAM, FAMILY_GRAMS, NEIGHBOURHOODS, SCORES, COMPARISONS)
+TASKS = (ROWS, *MOMENTS.specs, GRAM, FAMILY_GRAMS, NEIGHBOURHOODS, SCORES, COMPARISONS)
 
 SETS_PER_ROUND = 64
 """Sets of parents whose Gram matrices are asked for at once: each may have a hundred thousand entries."""
@@ -136,9 +122,8 @@ def search_tasks(nodes: int, *, common_mechanisms: bool) -> dict[str, TaskSpec]:
             )
         )
     enough = f"{ROWS_PER_SUMMED_FUNCTION} rows or more for each function"
-    mean = Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,))
     frame: Mapping[str, Bounds] = {
-        "origin": mean,
+        "origin": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,)),
         "scale": Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(nodes,)),
         "rows": Bounds(1, MOST_ROWS, "int64"),
     }
@@ -153,8 +138,7 @@ def search_tasks(nodes: int, *, common_mechanisms: bool) -> dict[str, TaskSpec]:
     return by_name(
         (
             ROWS,
-            MEANS,
-            VARIANCES.with_bounds(arrays={"mean": mean}),
+            *MOMENTS.bounded(nodes).values(),
             GRAM.with_bounds(arrays={**frame, "pairs": Bounds(0, 1, "bool")}, rules={enough: _enough_rows}),
             FAMILY_GRAMS.with_bounds(
                 arrays={**frame, "parents": families["parents"]},

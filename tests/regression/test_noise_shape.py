@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from feddag import EvidenceSearch
-from feddag.learners.search.noise_shape import shape_gain, shape_of
+from feddag.regression.noise_shape import shape_gain, shape_of
 
 ROWS = 600
 LAWS = {

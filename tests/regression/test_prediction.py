@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from feddag.learners.search.evidence import ROWS_PER_SUMMED_FUNCTION
-from feddag.trust.regression import CategoryFit, Design, Frame, GaussianFit, Sums, layer_ends
+from feddag.regression.features import ROWS_PER_SUMMED_FUNCTION, Frame, IndicatorFeatures
+from feddag.regression.prediction import CategoryFit, GaussianFit, RegressionSums
 
 
 def log_evidence(features, y, ridge):
@@ -27,7 +27,7 @@ def log_evidence(features, y, ridge):
 def test_a_prediction_is_the_ratio_of_two_evidences(rows):
     draw = np.random.default_rng(rows)
     features, y = draw.normal(size=(rows + 1, 3)) + 2, draw.normal(size=rows + 1) + 5
-    fit = GaussianFit.to(Sums.of(features[:-1], y[:-1]), [3], rows)
+    fit = GaussianFit.to(RegressionSums.of(features[:-1], y[:-1]), [3], rows)
     ridge = (fit.factor @ fit.factor.T)[0, 0] - ((features[:-1, 0] - features[:-1, 0].mean()) ** 2).sum()
 
     expected = log_evidence(features, y, ridge) - log_evidence(features[:-1], y[:-1], ridge)
@@ -37,7 +37,7 @@ def test_a_prediction_is_the_ratio_of_two_evidences(rows):
 def test_units_shift_a_density_by_their_logarithm():
     draw = np.random.default_rng(0)
     features, y = draw.normal(size=(20, 2)), draw.normal(size=20)
-    fit = GaussianFit.to(Sums.of(features, y), [2], 20)
+    fit = GaussianFit.to(RegressionSums.of(features, y), [2], 20)
     np.testing.assert_allclose(fit.log_densities(features, y, 10.0), fit.log_densities(features, y, 1.0) - np.log(10))
 
 
@@ -48,11 +48,12 @@ def test_layers_end_where_the_functions_do(parents, rows, summed):
     draw = np.random.default_rng(0)
     values = np.column_stack([draw.normal(size=(30, 2)), draw.integers(2, size=30), draw.integers(3, size=30)])
     levels = np.array([0, 0, 2, 3])
-    design = Design(values, Frame.of(values.mean(axis=0), values.var(axis=0), levels))
-    ends = layer_ends(parents, levels, rows, summed=summed)
+    frame = Frame.of(values.mean(axis=0), values.var(axis=0), levels)
+    features = IndicatorFeatures(frame.standardise(values), levels)
+    ends = features.layers(parents, rows, summed=summed)
 
     assert ends == sorted(set(ends))
-    assert design.functions(parents, rows, summed=summed).shape == (30, ends[-1])
+    assert features.joint(parents, rows, summed=summed).shape == (30, ends[-1])
     if summed:
         assert len(ends) == 1 or ROWS_PER_SUMMED_FUNCTION * ends[-1] <= rows
 

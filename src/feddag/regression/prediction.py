@@ -1,122 +1,38 @@
 """One variable given its parents: a regression fitted to some rows, and how likely it finds others.
 
-Numbers get the Gaussian-process regression of the evidence search: linear where that is enough, else with waves of each
-parent and of several together, as the evidence decides. What it says of a new row is the exact posterior prediction,
-a Student distribution, so that few rows mean wide predictions rather than wrong ones. Categories get a multinomial
-logistic regression, linear or with waves of each parent. Parents that are categories enter as indicators.
+Numbers get the Gaussian-process regression of `evidence`: linear where that is enough, else with waves of each parent
+and of several together, as the evidence decides. What it says of a new row is the exact posterior prediction, a Student
+distribution, so that few rows mean wide predictions rather than wrong ones. Categories get a multinomial logistic
+regression, linear or with waves of each parent. Parents that are categories enter as indicators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 from scipy.stats import t as student
 
-from feddag.learners.search.discrete import (
-    VARIANCES,
-    Levels,
-    LogLikelihood,
-    climbed,
-    contrasts,
-    log_probabilities,
-    precisions,
-)
-from feddag.learners.search.evidence import (
-    FUNCTIONS,
-    LINEAR_WEIGHT,
-    ROWS_PER_JOINT_FUNCTION,
-    Features,
-    best_fit,
-    centred_gram,
-    layers,
-    may_be_summed,
-    most_joint_functions,
-)
+from feddag.regression.evidence import LEAST_VARIANCE, best_fit
+from feddag.regression.features import Frame, IndicatorFeatures, contrasts
+from feddag.regression.gram import centred_gram, means_of_products
+from feddag.regression.logistic import VARIANCES, Levels, LogLikelihood, climb, log_probabilities, precisions
 
-_LEAST_RESIDUAL = 1e-9
-"""The share of its variance below which a variable counts as determined by its parents."""
+Family = tuple[int, tuple[int, ...]]
+"""A child and its parents."""
+
+
+def families(graph: np.ndarray) -> list[Family]:
+    """List each variable with its parents."""
+    return [(child, tuple(np.flatnonzero(graph[:, child]).tolist())) for child in range(len(graph))]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What numbers are standardised with, and the number of levels of each column that holds categories."""
-
-    origin: Float[np.ndarray, " node"]
-    scale: Float[np.ndarray, " node"]
-    levels: Int[np.ndarray, " node"]
-    """0 for a number."""
-
-    @classmethod
-    def of(cls, mean: np.ndarray, variance: np.ndarray, levels: np.ndarray) -> Frame:
-        """Categories stay as they are, and so do columns without variation."""
-        numbers = levels == 0
-        return cls(np.where(numbers, mean, 0.0), np.where(numbers & (variance > 0), np.sqrt(variance), 1.0), levels)
-
-
-class Design:
-    """The functions of a table's columns that regressions are made of."""
-
-    def __init__(self, values: Float[np.ndarray, "row node"], frame: Frame) -> None:
-        self.frame = frame
-        self.values = (values - frame.origin) / frame.scale
-        self._features = Features(np.where(frame.levels == 0, self.values, 0.0))
-
-    def functions(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
-        """Those of one set of parents, in the layers of `layer_ends`, for a regression that is fitted to so many rows.
-
-        Linear functions and indicators come first, then waves of single parents, then products of indicators with these
-        and with each other if rows allow, and then waves of several parents.
-        """
-        numbers = tuple(parent for parent in parents if not self.frame.levels[parent])
-        linear, single = len(numbers), len(numbers) * FUNCTIONS
-        waves = self._features.joint(numbers, most_joint_functions(rows))
-        indicators = [self._indicators(parent) for parent in parents if self.frame.levels[parent]]
-        products = [_products(each, waves[:, :single]) for each in indicators]
-        products += [_products(one, other) for k, one in enumerate(indicators) for other in indicators[:k]]
-        if not _mixed(parents, self.frame.levels, rows):
-            products = []
-        every = [waves[:, :linear], *indicators, waves[:, linear:single], *products, waves[:, single:]]
-        return np.concatenate(every, axis=1)[:, : layer_ends(parents, self.frame.levels, rows, summed=summed)[-1]]
-
-    def _indicators(self, column: int) -> Float[np.ndarray, "row level"]:
-        return LINEAR_WEIGHT * (self.values[:, column, None] == np.arange(self.frame.levels[column]))
-
-    def codes(self, column: int) -> Int[np.ndarray, " row"]:
-        return self.values[:, column].astype(int)
-
-
-def layer_ends(
-    parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int, *, summed: bool = False
-) -> list[int]:
-    """Where the layers of `Design.functions` end.
-
-    If sites sum the products of functions over all their rows, there are fewer layers, but the first in any case.
-    """
-    indicators = int(sum(levels[parent] for parent in parents))
-    linear, additive, *joint = layers(sum(not levels[parent] for parent in parents), most_joint_functions(rows))
-    shift = indicators + _mixed(parents, levels, rows)
-    ends = [linear + indicators, additive + indicators, *(end + shift for end in (additive, *joint))]
-    return [end for end in dict.fromkeys(ends) if end == ends[0] or not summed or may_be_summed(end, rows)]
-
-
-def _mixed(parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int) -> int:
-    """How many products there are with indicators: all of them, or none if these are too many."""
-    single = FUNCTIONS * sum(not levels[parent] for parent in parents)
-    of_each = [int(levels[parent]) for parent in parents if levels[parent]]
-    count = single * sum(of_each) + sum(one * other for k, one in enumerate(of_each) for other in of_each[:k])
-    return count if count <= rows // ROWS_PER_JOINT_FUNCTION else 0
-
-
-def _products(one: Float[np.ndarray, "row a"], other: Float[np.ndarray, "row b"]) -> Float[np.ndarray, "row ab"]:
-    return (one[:, :, None] * other[:, None, :]).reshape(len(one), -1) / LINEAR_WEIGHT
-
-
-@dataclass(frozen=True)
-class Sums:
+class RegressionSums:
     """All that a regression of a number needs of the rows, as means over them: sites can add these up."""
 
     mean: Float[np.ndarray, " feature"]
@@ -126,12 +42,10 @@ class Sums:
     child_second: Float[np.ndarray, ""]
 
     @classmethod
-    def of(cls, features: Float[np.ndarray, "row feature"], child: Float[np.ndarray, " row"]) -> Sums:
-        rows = len(child)
+    def of(cls, features: Float[np.ndarray, "row feature"], child: Float[np.ndarray, " row"]) -> RegressionSums:
         return cls(
-            features.mean(axis=0),
-            features.T @ features / rows,
-            features.T @ child / rows,
+            *means_of_products(features),
+            features.T @ child / len(child),
             np.array(child.mean()),
             np.array((child**2).mean()),
         )
@@ -151,7 +65,7 @@ class GaussianFit:
     rows: Float[np.ndarray, ""]
 
     @classmethod
-    def to(cls, sums: Sums, ends: list[int], rows: int) -> GaussianFit:
+    def to(cls, sums: RegressionSums, ends: list[int], rows: int) -> GaussianFit:
         gram = centred_gram(sums.mean, sums.second, rows)
         cross = rows * (sums.cross - sums.mean * sums.child_mean)
         total = rows * float(sums.child_second - sums.child_mean**2)
@@ -163,7 +77,7 @@ class GaussianFit:
             sums.child_mean,
             _solved(factor, half, transposed=True),
             factor,
-            np.array(max(total - half @ half, _LEAST_RESIDUAL * rows)),
+            np.array(max(total - half @ half, LEAST_VARIANCE * rows)),
             np.array(float(rows)),
         )
 
@@ -191,7 +105,7 @@ class CategoryFit:
 
     frequencies: Float[np.ndarray, " level"]
     theta: Float[np.ndarray, " parameter"]
-    """Of `learners.search.discrete`, for the levels seen; empty where frequencies are all there is."""
+    """Of `logistic`, for the levels seen; empty where frequencies are all there is."""
     rows: Float[np.ndarray, ""]
 
     @classmethod
@@ -217,7 +131,7 @@ class CategoryFit:
                 precision = precisions(seen, end, variance)
                 last = found[-1][0]
                 start = np.concatenate([last, np.zeros(len(precision) - len(last))])
-                found.append(climbed(at, precision, start))
+                found.append(climb(at, precision, start))
         theta, _ = max(found, key=lambda each: each[1])
         return cls(frequencies, theta, np.array(float(rows)))
 
@@ -250,3 +164,52 @@ def seen_levels(codes: Int[np.ndarray, " row"], frequencies: Float[np.ndarray, "
     """Rows of a category in terms of those of its levels that occur."""
     seen = np.flatnonzero(frequencies)
     return Levels(np.searchsorted(seen, codes), contrasts(len(seen)), contrasts(len(seen)))
+
+
+@dataclass(frozen=True)
+class OwnRegressions:
+    """One site's regressions of each variable on any parents, fitted to some rows and tried on others.
+
+    They never leave the site.
+    """
+
+    training: Float[np.ndarray, "row node"]
+    held_out: Float[np.ndarray, "other node"]
+    levels: Int[np.ndarray, " node"]
+    """The number of levels of each column that holds categories; 0 for a number."""
+    _known: dict[Family, Float[np.ndarray, " other"]] = field(default_factory=dict)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Standardise by the rows to fit to."""
+        return Frame.of(self.training.mean(axis=0), self.training.var(axis=0), self.levels)
+
+    @cached_property
+    def features(self) -> tuple[IndicatorFeatures, IndicatorFeatures]:
+        """The features of the rows to fit to, and of those held out."""
+        training, held_out = (self.frame.standardise(rows) for rows in (self.training, self.held_out))
+        return IndicatorFeatures(training, self.levels), IndicatorFeatures(held_out, self.levels)
+
+    def of_graph(self, graph: np.ndarray) -> Float[np.ndarray, " other"]:
+        """Return the log-density of each row held out, every variable given its parents."""
+        return np.sum([self.of_family(family) for family in families(graph)], axis=0)
+
+    def of_family(self, family: Family) -> Float[np.ndarray, " other"]:
+        """Return the log-density of the child in each row held out, fitting the regression once."""
+        if family not in self._known:
+            self._known[family], _ = self.fit(family)
+        return self._known[family]
+
+    def fit(self, family: Family) -> tuple[Float[np.ndarray, " other"], Float[np.ndarray, " other"] | None]:
+        """Return the log-density of the child in each row held out and, of a number, the errors in predicting it."""
+        child, parents = family
+        training, held_out = self.features
+        rows, levels = len(self.training), int(self.levels[child])
+        features, unseen = (each.joint(parents, rows) for each in self.features)
+        ends = training.layers(parents, rows)
+        if levels:
+            fit = CategoryFit.to(features, training.codes[child], levels, ends)
+            return fit.log_densities(unseen, held_out.codes[child]), None
+        fit = GaussianFit.to(RegressionSums.of(features, training.values[:, child]), ends, rows)
+        values = held_out.values[:, child]
+        return fit.log_densities(unseen, values, self.frame.scale[child]), values - fit.predictions(unseen)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from feddag.learners.search.evidence import LEAST_VARIANCE
+from feddag.regression.evidence import LEAST_VARIANCE
 
 
 class _Statistic(NamedTuple):

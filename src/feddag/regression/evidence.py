@@ -13,164 +13,29 @@ term charges for what the functions could have fitted besides, so that a superfl
 without any penalty; and since y is standardised, units do not matter. Where all variables have noise of one variance σ²
 (`precision` = their own variance over σ²), the first term is `½ (precision · Q/n − log precision)` instead.
 
-The functions are the leading eigenfunctions of the squared-exponential kernel under a normal distribution (Hermite
-functions), each times the root of its eigenvalue. *Coarse* evidence has those of each parent, or of each parent and
-each two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds to those of each parent those
-of all parents together, layer by layer, and averages over the number of layers.
+The functions are those of `features`. *Coarse* evidence has the functions of each parent, or of each parent and each
+two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds functions of all parents together,
+layer by layer, and averages over the number of layers.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import get_lapack_funcs
 
-FUNCTIONS = 8
-"""Of each variable by itself: the variable, and the first waves."""
-LINEAR_WEIGHT = 3.0
-"""The prior's standard deviation for the variable itself, beside 1 for all waves together."""
+from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, PAIR_DEGREES
+
 RIDGES = (0.05, 1.0, 20.0)
 """The λ: noise variance over the variance of the function to be found."""
-PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
-"""Which waves of two variables are multiplied to functions of both, in coarse evidence with pairs."""
-HIGHEST_DEGREE = 12
-JOINT_FUNCTIONS = 300
-ROWS_PER_JOINT_FUNCTION = 4
-"""A regression has fewer joint functions where there are not so many rows for each."""
-ROWS_PER_SUMMED_FUNCTION = 6
-"""Of all sites together: the sums of functions' products over fewer rows would tell about single ones."""
-
-_potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
-
 LEAST_VARIANCE = 1e-9
 """A variable that its parents explain to this share of its variance counts as determined by them."""
+
 _BATCH_BYTES = 2**24
 
-
-def waves(values: Float[np.ndarray, "row node"], count: int) -> Float[np.ndarray, "row node wave"]:
-    """The kernel's leading eigenfunctions at standardised values, each times the root of its eigenvalue.
-
-    Rasmussen & Williams 2006, section 4.3.1, with unit length scale and unit variance.
-    """
-    a, b = 1 / 4, 1 / 2
-    c = np.sqrt(a * a + 2 * a * b)
-    ratio = b / (a + b + c)
-    z = np.sqrt(2 * c) * values
-    found = np.empty((*values.shape, count))
-    # the largest values let the bell underflow to 0, never the polynomial overflow to infinity
-    found[..., 0] = (c / a) ** 0.25 * (2 * a / (a + b + c)) ** 0.25 * np.exp(-(c - a) * values**2)
-    if count > 1:
-        found[..., 1] = np.sqrt(2 * ratio) * z * found[..., 0]
-    for k in range(2, count):
-        found[..., k] = (
-            np.sqrt(2 * ratio / k) * z * found[..., k - 1] - ratio * np.sqrt((k - 1) / k) * found[..., k - 2]
-        )
-    return found
-
-
-class Features:
-    """Functions of the columns of one standardised table."""
-
-    def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
-        self.values = values
-        # by node and function, so that what is picked lies together
-        self._waves = np.ascontiguousarray(waves(values, HIGHEST_DEGREE + 1).transpose(1, 2, 0))
-        self._single = np.concatenate([LINEAR_WEIGHT * values.T[:, None], self._waves[:, : FUNCTIONS - 1]], axis=1)
-
-    def coarse(self, *, pairs: bool) -> Float[np.ndarray, "row feature"]:
-        """All variables' functions, `FUNCTIONS` for each; then those of all pairs, the first variable's slowest."""
-        rows, nodes = self.values.shape
-        single = self._single.reshape(-1, rows)
-        if not pairs:
-            return single.T
-        one, other = np.triu_indices(nodes, 1)
-        products = [self._waves[one, a] * self._waves[other, b] for a, b in PAIR_DEGREES]
-        return np.concatenate([single, np.stack(products, axis=1).reshape(-1, rows)]).T
-
-    def joint(self, parents: tuple[int, ...], most: int) -> Float[np.ndarray, "row feature"]:
-        """Functions of one set of parents, in the layers that `layers` counts."""
-        chosen = list(parents)
-        parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
-        if len(chosen) > 1:
-            degrees = joint_degrees(len(chosen), most)
-            product = self._waves[chosen[0]][degrees[:, 0]]
-            for position, parent in enumerate(chosen[1:], start=1):
-                product *= self._waves[parent][degrees[:, position]]
-            parts.append(product)
-        return np.concatenate(parts).T
-
-    def layers(self, parents: tuple[int, ...], most: int) -> list[int]:
-        """Where the layers of `joint` end."""
-        return layers(len(parents), most)
-
-
-def most_joint_functions(rows: int) -> int:
-    """Of several parents together, in a regression on one site's own rows."""
-    return min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION)
-
-
-def most_joint_functions_summed(parents: int, rows: int) -> int:
-    """The same where sites sum the products of functions over all their rows."""
-    return min(JOINT_FUNCTIONS, rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
-
-
-@cache
-def joint_degrees(parents: int, most: int) -> Int[np.ndarray, "function parent"]:
-    """The degree of each joint function in each parent: all up to a total degree, by total degree.
-
-    Whole layers only, so that no parent is preferred to another.
-    """
-    found = [np.zeros((1, parents), dtype=int)]
-    size = 1
-    for degree in range(1, HIGHEST_DEGREE + 1):
-        layer = [np.bincount(each, minlength=parents) for each in _spread(parents, degree, most - size)]
-        size += len(layer)
-        if size > most:
-            break
-        found.append(np.array(layer))
-    return np.concatenate(found)
-
-
-def _spread(parents: int, degree: int, limit: int) -> list[tuple[int, ...]]:
-    """All ways to give a degree to the parents, or one more than `limit` of them."""
-    found = []
-    for each in combinations_with_replacement(range(parents), degree):
-        found.append(each)
-        if len(found) > limit:
-            break
-    return found
-
-
-def layers(parents: int, most: int) -> list[int]:
-    """Where the layers of joint features end: the linear ones, all additive ones, then total degree by total degree.
-
-    `most` is how many functions of several parents there may be; there is one at least.
-    """
-    ends = [parents, parents * FUNCTIONS]
-    if parents > 1:
-        degrees = joint_degrees(parents, most).sum(axis=1)
-        ends += [ends[1] + int((degrees <= degree).sum()) for degree in range(degrees.max() + 1)]
-    return ends
-
-
-def summed_functions(nodes: int, *, pairs: bool) -> int:
-    """How many `Features.coarse` has."""
-    return nodes * FUNCTIONS + (len(PAIR_DEGREES) * nodes * (nodes - 1) // 2 if pairs else 0)
-
-
-def may_be_summed(functions: int, rows: float) -> bool:
-    return functions * ROWS_PER_SUMMED_FUNCTION <= rows
-
-
-def centred_gram(
-    mean: Float[np.ndarray, " feature"], second: Float[np.ndarray, "feature other"], rows: float
-) -> Float[np.ndarray, "feature other"]:
-    """The Gram matrix of centred features, from the means of them and of their products."""
-    return rows * (second - np.outer(mean[: len(second)], mean))
+_potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
 
 
 def per_row(
@@ -228,6 +93,14 @@ def best_fit(
         found[k] = per_row(residual / rows, precision) + complexity / (2 * rows)
     k, end = np.unravel_index(found.argmin(), found.shape)
     return Fit(float(averaged(found.reshape(-1), rows)), RIDGES[k], ends[end])
+
+
+def coefficients(
+    gram: Float[np.ndarray, "feature feature"], cross: Float[np.ndarray, " feature"], fit: Fit
+) -> Float[np.ndarray, " used"]:
+    """Return the coefficients of the regression that `best_fit` found best."""
+    size = fit.size
+    return np.linalg.solve(gram[:size, :size] + fit.ridge * np.eye(size), cross[:size])
 
 
 class Targets(NamedTuple):

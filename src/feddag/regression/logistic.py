@@ -17,15 +17,14 @@ Levels that a site has never seen are none to it, and a variable that is constan
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from itertools import accumulate, combinations_with_replacement, product
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import cho_factor, cho_solve
 
-from feddag.learners.search.evidence import averaged
+from feddag.regression.evidence import averaged
+from feddag.regression.features import contrasts
 from feddag.silos.variable_types import Kind
 
 VARIANCES = (0.1, 1.0, 10.0)
@@ -37,13 +36,6 @@ MOST_JOINT_FUNCTIONS = 40
 _ITERATIONS = 100
 _DECREMENT = 1e-10
 """Newton's method ends where the next step promises to raise the log-posterior by less than half of it."""
-
-
-@cache
-def contrasts(levels: int) -> Float[np.ndarray, "level contrast"]:
-    """An orthonormal basis of what differs between levels: all that is orthogonal to the constant."""
-    columns = [np.repeat([1.0, -k, 0.0], [k, 1, levels - k - 1]) / np.sqrt(k * (k + 1)) for k in range(1, levels)]
-    return np.array(columns).reshape(-1, levels).T
 
 
 class Levels(NamedTuple):
@@ -114,7 +106,7 @@ def regression(
     theta = np.zeros(len(precision))
     if start is not None:
         theta[: len(start)] = start
-    theta, evidence = climbed(lambda theta: LogLikelihood.at(theta, features, levels), precision, theta)
+    theta, evidence = climb(lambda theta: LogLikelihood.at(theta, features, levels), precision, theta)
     logs = log_probabilities(features, levels, theta)
     return Regression(evidence, theta, logs[np.arange(len(features)), levels.codes])
 
@@ -142,7 +134,7 @@ class LogLikelihood(NamedTuple):
         )
 
 
-def climbed(
+def climb(
     likelihood: Callable[[np.ndarray], LogLikelihood],
     precision: Float[np.ndarray, " parameter"],
     theta: Float[np.ndarray, " parameter"],
@@ -214,29 +206,4 @@ def _curvature(
             block = features.T @ (features * spread[:, shifts + one, shifts + other, None])
             found[shifts + one :: directions, shifts + other :: directions] = block
             found[shifts + other :: directions, shifts + one :: directions] = block
-    return found
-
-
-@cache
-def joint_columns(widths: tuple[tuple[int, ...], ...], limit: int) -> list[Int[np.ndarray, "function parent"]]:
-    """Which functions of each parent are multiplied to functions of all, total degree by total degree.
-
-    `widths[p][k]` of parent p's functions have the degree k. Whole layers only, at most `limit` functions, but the
-    first layer in any case: no parent, and no level, is preferred to another.
-    """
-    starts = [list(accumulate(width, initial=0)) for width in widths]
-    found: list[np.ndarray] = []
-    size = 0
-    for degree in range(sum(len(width) - 1 for width in widths) + 1):
-        layer: list[tuple[int, ...]] = []
-        for each in combinations_with_replacement(range(len(widths)), degree):
-            degrees = [each.count(parent) for parent in range(len(widths))]
-            if any(k >= len(width) for k, width in zip(degrees, widths, strict=True)):
-                continue
-            layer += product(*(range(start[k], start[k + 1]) for k, start in zip(degrees, starts, strict=True)))
-            if found and size + len(layer) > limit:
-                return found
-        if layer:
-            found.append(np.array(layer))
-            size += len(layer)
     return found

@@ -1,0 +1,60 @@
+"""How sure a difference of scores is: what a site answers, and the standard error that the server finds from sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import Output
+
+SPREAD = {
+    "row_first": Output("for each comparison the mean difference per row", ("comparison",)),
+    "row_second": Output("for each comparison the mean square of the difference per row", ("comparison",)),
+    "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
+    "site_second": Output("for each comparison the square of the site's difference times its rows", ("comparison",)),
+    "site_rows": Output("the number of rows"),
+}
+"""The declaration of what `spread` returns."""
+
+
+def row_losses(
+    residuals: Float[np.ndarray, "row family"], variances: Float[np.ndarray, " family"]
+) -> Float[np.ndarray, "row family"]:
+    """Return the negative log-likelihood of every row, per family. It never leaves a site: see `spread`."""
+    return 0.5 * (np.log(variances) + residuals**2 / variances)
+
+
+def spread(site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row comparison"]) -> dict[str, np.ndarray]:
+    """Return what a server needs of one site, in sums over sites, for `standard_error`.
+
+    Args:
+        site: The site's own differences.
+        rows: The differences in each row.
+    """
+    count = len(rows)
+    return {
+        "row_first": rows.mean(axis=0),
+        "row_second": (rows**2).mean(axis=0),
+        "site_first": count * site,
+        "site_second": count * site**2,
+        "site_rows": np.array(float(count)),
+    }
+
+
+def standard_error(
+    answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
+) -> Float[np.ndarray, " comparison"]:
+    """Return the standard error of differences: over sites or over rows, whichever is larger.
+
+    Args:
+        answer: The weighted mean over sites of what `spread` returns.
+        mean: The differences around which sites vary.
+        rows: The number of rows of all sites.
+        sites: The number of sites.
+    """
+    # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
+    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
+    over_sites = between * sites / max(sites - 1, 1)
+    over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
+    return np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0))

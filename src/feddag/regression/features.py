@@ -1,0 +1,341 @@
+"""Functions of a table's columns that regressions use.
+
+Numbers act by themselves and by *waves*: the leading eigenfunctions of the squared-exponential kernel under a normal
+distribution (Hermite functions), each times the root of its eigenvalue. Products of waves are functions of several
+parents together. A discrete column acts by functions of its levels, and there are two codings:
+
+- `ContrastFeatures`: orthonormal contrasts of the levels, multiplied with other parents' functions degree by degree;
+- `IndicatorFeatures`: one indicator per level, multiplied with functions of single parents where rows allow.
+
+All functions of a set of parents come in layers, so that a regression may use the first few layers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, combinations_with_replacement, product
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from feddag.silos.variable_types import Kind
+
+FUNCTIONS = 8
+"""Functions of a number by itself: the number, and the first waves."""
+LINEAR_WEIGHT = 3.0
+"""The prior's standard deviation for the number itself, beside 1 for all waves together."""
+PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
+"""Which waves of two variables are multiplied to functions of both, in coarse evidence with pairs."""
+HIGHEST_DEGREE = 12
+JOINT_FUNCTIONS = 300
+ROWS_PER_JOINT_FUNCTION = 4
+"""A regression has fewer joint functions where there are not so many rows for each."""
+ROWS_PER_SUMMED_FUNCTION = 6
+"""Of all sites together: the sums of functions' products over fewer rows would tell about single ones."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The mean and deviation that standardise numbers, and the levels of each column."""
+
+    origin: Float[np.ndarray, " node"]
+    scale: Float[np.ndarray, " node"]
+    levels: Int[np.ndarray, " node"]
+    """0 for a number."""
+
+    @classmethod
+    def of(cls, mean: np.ndarray, variance: np.ndarray, levels: np.ndarray) -> Frame:
+        """Leave discrete columns and columns without variation as they are."""
+        numbers = levels == 0
+        return cls(np.where(numbers, mean, 0.0), np.where(numbers & (variance > 0), np.sqrt(variance), 1.0), levels)
+
+    def standardise(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row node"]:
+        """Bring numbers to mean 0 and deviation 1."""
+        return (values - self.origin) / self.scale
+
+
+def level_counts(kinds: Sequence[Kind]) -> Int[np.ndarray, " node"]:
+    """Count the levels of each discrete column; 0 for a number."""
+    return np.array([len(kind.levels) if kind.discrete else 0 for kind in kinds])
+
+
+def waves(values: Float[np.ndarray, "row node"], count: int) -> Float[np.ndarray, "row node wave"]:
+    """Evaluate the kernel's leading eigenfunctions at standardised values, each times the root of its eigenvalue.
+
+    Rasmussen & Williams 2006, section 4.3.1, with unit length scale and unit variance.
+    """
+    a, b = 1 / 4, 1 / 2
+    c = np.sqrt(a * a + 2 * a * b)
+    ratio = b / (a + b + c)
+    z = np.sqrt(2 * c) * values
+    found = np.empty((*values.shape, count))
+    # the largest values let the bell underflow to 0, never the polynomial overflow to infinity
+    found[..., 0] = (c / a) ** 0.25 * (2 * a / (a + b + c)) ** 0.25 * np.exp(-(c - a) * values**2)
+    if count > 1:
+        found[..., 1] = np.sqrt(2 * ratio) * z * found[..., 0]
+    for k in range(2, count):
+        found[..., k] = (
+            np.sqrt(2 * ratio / k) * z * found[..., k - 1] - ratio * np.sqrt((k - 1) / k) * found[..., k - 2]
+        )
+    return found
+
+
+@cache
+def contrasts(levels: int) -> Float[np.ndarray, "level contrast"]:
+    """Return an orthonormal basis of what differs between levels: all that is orthogonal to the constant."""
+    columns = [np.repeat([1.0, -k, 0.0], [k, 1, levels - k - 1]) / np.sqrt(k * (k + 1)) for k in range(1, levels)]
+    return np.array(columns).reshape(-1, levels).T
+
+
+class Features:
+    """Functions of the columns of one standardised table of numbers."""
+
+    def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
+        self.values = values
+        # by node and function, so that what is picked lies together
+        self._waves = np.ascontiguousarray(waves(values, HIGHEST_DEGREE + 1).transpose(1, 2, 0))
+        self._single = np.concatenate([LINEAR_WEIGHT * values.T[:, None], self._waves[:, : FUNCTIONS - 1]], axis=1)
+
+    def coarse(self, *, pairs: bool) -> Float[np.ndarray, "row feature"]:
+        """Return `FUNCTIONS` functions of each variable; then those of all pairs, the first variable's slowest."""
+        rows, nodes = self.values.shape
+        single = self._single.reshape(-1, rows)
+        if not pairs:
+            return single.T
+        one, other = np.triu_indices(nodes, 1)
+        products = [self._waves[one, a] * self._waves[other, b] for a, b in PAIR_DEGREES]
+        return np.concatenate([single, np.stack(products, axis=1).reshape(-1, rows)]).T
+
+    def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+        """Return the functions of one set of parents, in the layers of `layers`.
+
+        Args:
+            parents: Columns.
+            rows: How many rows the regression is fitted to: these limit the number of functions.
+            summed: Whether sites sum the products of functions over all their rows, which allows fewer of them.
+        """
+        chosen = list(parents)
+        parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
+        if len(chosen) > 1:
+            degrees = joint_degrees(len(chosen), _most_joint(len(chosen), rows, summed=summed))
+            parts.append(self._multiply(chosen, degrees))
+        return np.concatenate(parts).T
+
+    def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+        """Return where the layers of `joint` end."""
+        return layers(len(parents), rows, summed=summed)
+
+    def _multiply(
+        self, parents: Sequence[int], layers: Sequence[Int[np.ndarray, "function parent"]]
+    ) -> Float[np.ndarray, "function row"]:
+        columns = np.concatenate(layers)
+        found = self._factors(parents[0])[columns[:, 0]]
+        for position, parent in enumerate(parents[1:], start=1):
+            found *= self._factors(parent)[columns[:, position]]
+        return found
+
+    def _factors(self, node: int) -> Float[np.ndarray, "function row"]:
+        """Return the functions of one column that joint functions are products of."""
+        return self._waves[node]
+
+
+class MixedFeatures(Features):
+    """Functions of columns that are standardised numbers, or numbers of levels. Subclasses say how levels act."""
+
+    coding: ClassVar[Callable[[int], Float[np.ndarray, "level function"]]]
+    """The functions of so many levels."""
+
+    def __init__(self, values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]) -> None:
+        super().__init__(np.where(levels == 0, values, 0.0))
+        self._levels = levels
+        self.codes: dict[int, Int[np.ndarray, " row"]] = {
+            int(node): values[:, node].astype(int) for node in np.flatnonzero(levels)
+        }
+        """The number of each row's level, by discrete column."""
+        self._coded = {node: type(self).coding(int(levels[node]))[codes] for node, codes in self.codes.items()}
+
+    def _numbers(self, parents: Sequence[int]) -> list[int]:
+        return [node for node in parents if node not in self._coded]
+
+
+class ContrastFeatures(MixedFeatures):
+    """Discrete parents act by orthonormal contrasts of their levels: no level is preferred to another.
+
+    Products are those of all parents, by total degree; a contrast has the degree 1.
+    """
+
+    coding = staticmethod(contrasts)
+
+    def __init__(self, values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]) -> None:
+        super().__init__(values, levels)
+        for node, coded in self._coded.items():
+            # a function that is zero everywhere changes no score
+            self._single[node] = 0.0
+            self._single[node, : coded.shape[1]] = LINEAR_WEIGHT * coded.T
+
+    def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+        numbers = self._numbers(parents)
+        if len(numbers) == len(parents):
+            return super().joint(parents, rows, summed=summed)
+        linear = [self._single[node, : self._linear(node)] for node in parents]
+        parts = [*linear, self._single[numbers, 1:].reshape(-1, len(self.values))]
+        if len(parents) > 1:
+            parts.append(self._multiply(parents, self._products(parents, rows, summed=summed)))
+        return np.concatenate(parts).T
+
+    def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+        numbers = self._numbers(parents)
+        if len(numbers) == len(parents):
+            return super().layers(parents, rows, summed=summed)
+        sizes = [sum(map(self._linear, parents)), len(numbers) * (FUNCTIONS - 1)]
+        if len(parents) > 1:
+            sizes += [len(layer) for layer in self._products(parents, rows, summed=summed)]
+        return np.cumsum(sizes).tolist()
+
+    def additive(self, parents: Sequence[int]) -> int:
+        """Count the features of `joint` that are functions of one parent each."""
+        return sum(self._linear(node) if node in self._coded else FUNCTIONS for node in parents)
+
+    def _linear(self, node: int) -> int:
+        return self._coded[node].shape[1] if node in self._coded else 1
+
+    def _factors(self, node: int) -> Float[np.ndarray, "function row"]:
+        if node not in self._coded:
+            return super()._factors(node)
+        constant = np.ones((1, len(self.values)))
+        return np.ascontiguousarray(np.concatenate([constant, self._coded[node].T]))
+
+    def _products(self, parents: Sequence[int], rows: int, *, summed: bool) -> list[Int[np.ndarray, "function parent"]]:
+        widths = tuple((1, self._linear(node)) if node in self._coded else _WAVES for node in parents)
+        return joint_columns(widths, _most_joint(len(parents), rows, summed=summed))
+
+
+class IndicatorFeatures(MixedFeatures):
+    """Discrete parents act by an indicator of each level.
+
+    Linear functions and indicators come first, then waves of single parents, then products of indicators with these and
+    with each other if rows allow, and then waves of several parents.
+    """
+
+    coding = staticmethod(np.eye)
+
+    def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+        numbers = self._numbers(parents)
+        linear, single = len(numbers), len(numbers) * FUNCTIONS
+        of_numbers = super().joint(numbers, rows)
+        indicators = [LINEAR_WEIGHT * self._coded[node] for node in parents if node in self._coded]
+        products = [_times(each, of_numbers[:, :single]) for each in indicators]
+        products += [_times(one, other) for k, one in enumerate(indicators) for other in indicators[:k]]
+        if not _indicator_products(parents, self._levels, rows):
+            products = []
+        every = [of_numbers[:, :linear], *indicators, of_numbers[:, linear:single], *products, of_numbers[:, single:]]
+        return np.concatenate(every, axis=1)[:, : self.layers(parents, rows, summed=summed)[-1]]
+
+    def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+        return indicator_layers(parents, self._levels, rows, summed=summed)
+
+
+def _times(one: Float[np.ndarray, "row a"], other: Float[np.ndarray, "row b"]) -> Float[np.ndarray, "row ab"]:
+    return (one[:, :, None] * other[:, None, :]).reshape(len(one), -1) / LINEAR_WEIGHT
+
+
+def most_joint_functions(rows: int) -> int:
+    """Limit the functions of several parents together, in a regression on one site's own rows."""
+    return min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION)
+
+
+def most_joint_functions_summed(parents: int, rows: int) -> int:
+    """Limit the functions of several parents where sites sum the products of functions over all their rows."""
+    return min(JOINT_FUNCTIONS, rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
+
+
+def _most_joint(parents: int, rows: int, *, summed: bool) -> int:
+    return most_joint_functions_summed(parents, rows) if summed else most_joint_functions(rows)
+
+
+def summed_functions(nodes: int, *, pairs: bool) -> int:
+    """Count the functions of `Features.coarse`."""
+    return nodes * FUNCTIONS + (len(PAIR_DEGREES) * nodes * (nodes - 1) // 2 if pairs else 0)
+
+
+def may_be_summed(functions: int, rows: float) -> bool:
+    """Say whether sums of so many functions' products over so many rows tell nothing about single ones."""
+    return functions * ROWS_PER_SUMMED_FUNCTION <= rows
+
+
+_WAVES = (1,) * (HIGHEST_DEGREE + 1)
+"""One wave of each degree."""
+
+
+@cache
+def joint_columns(
+    widths: tuple[tuple[int, ...], ...], limit: int, highest: int | None = None
+) -> list[Int[np.ndarray, "function parent"]]:
+    """Choose which functions of each parent are multiplied to functions of all, total degree by total degree.
+
+    Whole layers only, so that no parent, and no level, is preferred to another.
+
+    Args:
+        widths: `widths[p][k]` of parent p's functions have the degree k.
+        limit: The largest number of functions; the first layer is there in any case.
+        highest: The highest total degree; by default the highest that there is.
+    """
+    starts = [list(accumulate(width, initial=0)) for width in widths]
+    found: list[np.ndarray] = []
+    size = 0
+    highest = sum(len(width) - 1 for width in widths) if highest is None else highest
+    for degree in range(highest + 1):
+        layer: list[tuple[int, ...]] = []
+        for each in combinations_with_replacement(range(len(widths)), degree):
+            degrees = [each.count(parent) for parent in range(len(widths))]
+            if any(k >= len(width) for k, width in zip(degrees, widths, strict=True)):
+                continue
+            layer += product(*(range(start[k], start[k + 1]) for k, start in zip(degrees, starts, strict=True)))
+            if found and size + len(layer) > limit:
+                return found
+        if layer:
+            found.append(np.array(layer))
+            size += len(layer)
+    return found
+
+
+def joint_degrees(parents: int, most: int) -> list[Int[np.ndarray, "function parent"]]:
+    """Return the degree of each joint function in each parent, where all parents are numbers; layer by layer."""
+    return joint_columns((_WAVES,) * parents, most, HIGHEST_DEGREE)
+
+
+def layers(parents: int, rows: int, *, summed: bool = False) -> list[int]:
+    """Return where the layers of so many numbers' functions end.
+
+    The linear functions come first, then all additive ones, then products total degree by total degree, of which there
+    is one layer at least.
+    """
+    sizes = [parents, parents * (FUNCTIONS - 1)]
+    if parents > 1:
+        sizes += [len(layer) for layer in joint_degrees(parents, _most_joint(parents, rows, summed=summed))]
+    return list(accumulate(sizes))
+
+
+def indicator_layers(
+    parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int, *, summed: bool = False
+) -> list[int]:
+    """Return where the layers of `IndicatorFeatures.joint` end.
+
+    If sites sum the products of functions over all their rows, there are fewer layers, but the first in any case.
+    """
+    indicators = int(sum(levels[parent] for parent in parents))
+    linear, additive, *joint = layers(sum(not levels[parent] for parent in parents), rows)
+    shift = indicators + _indicator_products(parents, levels, rows)
+    ends = [linear + indicators, additive + indicators, *(end + shift for end in (additive, *joint))]
+    return [end for end in dict.fromkeys(ends) if end == ends[0] or not summed or may_be_summed(end, rows)]
+
+
+def _indicator_products(parents: Sequence[int], levels: Int[np.ndarray, " node"], rows: int) -> int:
+    """Count the products with indicators: all of them, or none if these are too many."""
+    single = FUNCTIONS * sum(not levels[parent] for parent in parents)
+    of_each = [int(levels[parent]) for parent in parents if levels[parent]]
+    count = single * sum(of_each) + sum(one * other for k, one in enumerate(of_each) for other in of_each[:k])
+    return count if count <= rows // ROWS_PER_JOINT_FUNCTION else 0
