@@ -121,7 +121,7 @@ def select(
     for learner in learners:
         learner.check(tables)
     sites = [Validation(silo, validation_share, seed, k) for k, silo in enumerate(tables)]
-    training = [site.training for site in sites]
+    training = read_silos([site.training for site in sites])
     columns = training[0].columns
     candidates = []
     with InProcess(sites, min(joblib.cpu_count(), len(sites))) as federation:

@@ -42,7 +42,7 @@ from feddag.silos.variable_types import KINDS, Kind, Variable
 
 if TYPE_CHECKING:
     from feddag.learners import Learner
-    from feddag.silos import Silo
+    from feddag.silos import CheckedSilos, Silo
 
 LEAST_QUORUM = 3
 """Of fewer answers, a site that takes its own from the sum is left with one other's."""
@@ -224,7 +224,7 @@ class Study:
             raise FeddagError(f"{self.source}: {error}") from None
         return learner
 
-    def silos(self, tables: Any) -> tuple[Silo, ...]:
+    def silos(self, tables: Any) -> CheckedSilos:
         """All sites' tables, where one process has them: read, checked and prepared as the study says.
 
         `tables` is what a learner's `fit` takes: a table, or where it is, for each site by name.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from feddag.learners.registry import find_method
-from feddag.silos.checks import checked_names
-from feddag.silos.coding import MOST_LEVELS, inferred
+from feddag.silos.checks import check_names
+from feddag.silos.coding import MOST_LEVELS, infer_kind
 from feddag.silos.sources import read_table, source_of
 
 _FEW = 10
@@ -32,12 +32,12 @@ def template(name: str, data: str | None, sites: Sequence[str], method: str) -> 
 
 
 def _variables(data: str) -> list[str]:
-    frame = checked_names("data", read_table("data", source_of(data)))
+    frame = check_names("data", read_table("data", source_of(data)))
     return [_variable(name, frame[name]) for name in frame.columns]
 
 
 def _variable(name: str, column: pd.Series) -> str:
-    key, kind = _key(name), inferred([column])
+    key, kind = _key(name), infer_kind([column])
     if kind.discrete:
         return f"{key} = {_declared(kind.name, kind.levels)}"
     present = column.dropna()

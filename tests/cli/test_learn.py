@@ -15,6 +15,7 @@ from feddag.cli import learn, progress
 from feddag.cli.learn import OPTIONS
 from feddag.learners.registry import METHODS
 from feddag.runs import Run
+from feddag.silos.checks import check_silo
 
 GIVEN = {
     "sharing": "all",
@@ -313,3 +314,18 @@ def test_edges_that_may_be_chance_are_named(feddag, tmp_path):
     assert ("a", "b") not in learned.doubtful_edges
     (told,) = [line for line in result.stdout.splitlines() if line.startswith("Perhaps there by chance: ")]
     assert len(told.split(", ")) == len(learned.doubtful_edges) > 0
+
+
+@pytest.mark.parametrize("options", [["search"], ["notears"], ["pc", "--regime", "voting"]], ids=" ".join)
+def test_each_table_is_checked_once(feddag, sites, tmp_path, monkeypatch, options):
+    checked = []
+
+    def count(silo, missing="error"):
+        checked.append(silo.name)
+        return check_silo(silo, missing)
+
+    monkeypatch.setattr("feddag.silos.checks.check_silo", count)
+    monkeypatch.setattr("feddag.silos.reading.check_silo", count)
+    result = feddag("learn", *sites, "--quiet", "--out", tmp_path / "run", "--method", *options)
+    assert result.exit_code == 0, result.stderr
+    assert checked == [path.stem for path in sites]

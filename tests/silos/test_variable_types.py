@@ -9,7 +9,7 @@ import pytest
 from feddag.errors import FeddagError
 from feddag.learners.registry import make_learner
 from feddag.silos import Silo, read_silos
-from feddag.silos.coding import MOST_LEVELS, coded
+from feddag.silos.coding import MOST_LEVELS, code_column
 from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
 
 rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ class TestDeclared:
     ordinal = Variable("slope", Kind("ordinal", ("up", "flat", "down")), missing=("unknown", -9))
 
     def code(self, values, variable: Variable) -> list:
-        return coded("Here", pd.Series(values), variable).tolist()
+        return code_column("Here", pd.Series(values), variable).tolist()
 
     def test_levels_are_numbered_in_their_order(self):
         assert self.code(["down", "up", "flat "], self.ordinal) == [2, 0, 1]
@@ -90,9 +90,9 @@ class TestDeclared:
         assert self.code(np.array([True, False], dtype=dtype), Variable("sex", Kind("binary", levels))) == [1, 0]
 
     def test_values_may_stand_for_missing_ones(self):
-        numbers = coded("Here", pd.Series(["up", "unknown", None, "-9"]), self.ordinal)
+        numbers = code_column("Here", pd.Series(["up", "unknown", None, "-9"]), self.ordinal)
         np.testing.assert_array_equal(numbers, [0, np.nan, np.nan, np.nan])
-        numbers = coded("Here", pd.Series([1.5, 0, 3]), Variable("chol", missing=(0,)))
+        numbers = code_column("Here", pd.Series([1.5, 0, 3]), Variable("chol", missing=(0,)))
         np.testing.assert_array_equal(numbers, [1.5, np.nan, 3])
 
     def test_a_value_that_is_no_level_is_refused(self):

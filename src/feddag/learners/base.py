@@ -26,7 +26,7 @@ from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS
 from feddag.learners.status import Progress
-from feddag.silos import Silo, read_silos
+from feddag.silos import CheckedSilos, Silo, read_silos
 from feddag.silos.variable_types import Kind
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Learner(BaseEstimator, ABC):
         del y
         return self.fit_checked(self.check(silos), FitContext(progress, checkpoint))
 
-    def fit_checked(self, silos: tuple[Silo, ...], context: FitContext) -> Self:
+    def fit_checked(self, silos: CheckedSilos, context: FitContext) -> Self:
         """Learn from checked tables."""
         if context.checkpoint is not None:
             context.fingerprint = self.fingerprint(silos)
@@ -113,14 +113,14 @@ class Learner(BaseEstimator, ABC):
         return self._completed([silo.name for silo in silos], context.seconds)
 
     @abstractmethod
-    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+    def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
         """Set `graph_` with its scores, `history_`, `communication_` and the learner's own attributes.
 
         Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
         """
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
-        """The sites' checked tables, if these and the parameters are such that `fit` can begin."""
+    def check(self, silos: Any) -> CheckedSilos:
+        """Return the sites' checked tables, or refuse what `fit` could not learn from, or with."""
         self.check_parameters()
         checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))

@@ -10,7 +10,7 @@ import numpy as np
 from feddag.extras import imported
 from feddag.graphs import Adjacency, CausalGraph, ballot, support
 from feddag.learners.single_pass import OneTable
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 
 
 class FromCausalLearn(OneTable):
@@ -27,7 +27,7 @@ class FromCausalLearn(OneTable):
         adjacency = adjacency_of(self._endpoints(table.values))
         return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
+    def check(self, silos: Any) -> CheckedSilos:
         causal_learn("causallearn")
         return super().check(silos)
 

@@ -15,7 +15,7 @@ from feddag.federation.tasks import TaskSpec, by_name
 from feddag.learners.base import Learner
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.status import Progress
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 
 
 class FederatedLearner(Learner):
@@ -46,7 +46,7 @@ class FederatedLearner(Learner):
         self.check_parameters()
         self.knowledge_of(columns)
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
+    def check(self, silos: Any) -> CheckedSilos:
         checked = super().check(silos)
         self.check_federation(len(checked), checked[0].columns)
         return checked
@@ -60,7 +60,7 @@ class FederatedLearner(Learner):
         self.learn(federation, tuple(columns), context)
         return self._completed(federation.sites, context.seconds)
 
-    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+    def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
         with self.in_process(silos) as federation:
             self.learn(federation, silos[0].columns, context)
 

@@ -30,7 +30,7 @@ from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to
 from feddag.learners.base import Learner
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 from feddag.silos.variable_types import Kind
 
 POOLED = "all sites"
@@ -78,10 +78,10 @@ class InRegime(FederatedLearner):
         self.learner = learner
         self.regime = regime
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
+    def check(self, silos: Any) -> CheckedSilos:
         silos = super().check(silos)
         for table in self._tables(silos):
-            self.learner.check([table])
+            self.learner.check(table)
         return silos
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
@@ -90,16 +90,13 @@ class InRegime(FederatedLearner):
     def _fresh(self) -> Learner:
         return cast(Learner, clone(self.learner))
 
-    def _tables(self, silos: Sequence[Silo]) -> tuple[Silo, ...]:
-        """Those that a learner is given, each by itself."""
-        if self.regime != "all":
-            return tuple(silos)
-        first, values = silos[0], np.concatenate([silo.values for silo in silos])
-        return (Silo(POOLED, first.columns, values, first.kinds),)
+    def _tables(self, silos: CheckedSilos) -> list[CheckedSilos]:
+        """Return the tables of each fit: every site's alone, or all rows in one."""
+        return [silos.pooled(POOLED)] if self.regime == "all" else [silos.subset([k]) for k in range(len(silos))]
 
-    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
-        tables = self._tables(silos)
+    def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
         if self.regime == "all":
+            tables = silos.pooled(POOLED)
             learned = [self._fresh().fit_checked(tables, context)]
             self._keep(tables, learned)
             self.graph_ = learned[0].graph_
@@ -109,7 +106,7 @@ class InRegime(FederatedLearner):
         voters = [_Voter(silo.name, lambda graph=each.graph_: graph) for silo, each in zip(silos, learned, strict=True)]
         with InProcess(voters, 1) as federation:
             graph, ledger = _vote(federation, silos[0].columns), federation.ledger
-        self._keep(tables, learned)
+        self._keep(silos, learned)
         if self.regime == "separate":
             scores, threshold = np.mean([each.edge_scores_ for each in learned], axis=0), self.learner.edge_threshold()
             kept = self.learner.knowledge_of(graph.names).certain
@@ -124,8 +121,8 @@ class InRegime(FederatedLearner):
 
     def site(self, silo: Silo, position: int) -> Site:
         del position
-        self.learner.check([silo])
-        return _Voter(silo.name, lambda: self._fresh().fit([silo]).graph_)
+        table = self.learner.check([silo])
+        return _Voter(silo.name, lambda: self._fresh().fit(table).graph_)
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
         if self.regime != "voting":
@@ -136,14 +133,14 @@ class InRegime(FederatedLearner):
         self.learners_ = {}
         self._set_from_learners()
 
-    def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[Learner]:
-        def learn(k: int, silo: Silo) -> Learner:
-            return self._fresh().fit_checked((silo,), context.part(k + 1, silo.name))
+    def _learn_alone(self, silos: CheckedSilos, context: FitContext) -> list[Learner]:
+        def learn(k: int) -> Learner:
+            return self._fresh().fit_checked(silos.subset([k]), context.part(k + 1, silos[k].name))
 
         if "workers" not in self.learner.get_params():  # then threads gain it nothing
-            return list(map(learn, range(len(silos)), silos))
+            return list(map(learn, range(len(silos))))
         with ThreadPoolExecutor(self.learner.worker_count()) as pool:
-            return list(pool.map(learn, range(len(silos)), silos))
+            return list(pool.map(learn, range(len(silos))))
 
     def _keep(self, tables: Sequence[Silo], learned: Sequence[Learner]) -> None:
         self.learners_ = {table.name: learner for table, learner in zip(tables, learned, strict=True)}

@@ -21,7 +21,7 @@ from feddag.learners.base import Learner
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Status
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 
 Note = Callable[[dict[str, float]], None]
 """Record figures by identifier: the caller receives them as a `Status`, and they become a row of the history."""
@@ -110,7 +110,7 @@ class OneTable(SinglePass):
     def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
         self._once(context, lambda note: self.learn_table(silos[0]), Ledger())
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
+    def check(self, silos: Any) -> CheckedSilos:
         silos = super().check(silos)
         if len(silos) > 1:
             raise FeddagError(

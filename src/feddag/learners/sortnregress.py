@@ -21,7 +21,7 @@ from feddag.graphs import CausalGraph
 from feddag.learners.moments import FromMoments
 from feddag.learners.single_pass import Note, check_covariance, check_rank
 from feddag.regression.moments import Moments
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos
 
 
 class SortnRegress(FromMoments):
@@ -39,7 +39,7 @@ class SortnRegress(FromMoments):
     def __init__(self, sort_by: Literal["variance", "r2"] = "variance") -> None:
         self.sort_by = sort_by
 
-    def check(self, silos: Any) -> tuple[Silo, ...]:
+    def check(self, silos: Any) -> CheckedSilos:
         silos = super().check(silos)
         check_rank(silos)
         return silos

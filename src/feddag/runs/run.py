@@ -24,7 +24,7 @@ from feddag.learners.registry import make_learner, method_of, regime_of
 from feddag.learners.status import Progress, Status
 from feddag.runs import folder as files
 from feddag.runs.monitor import ProgressLog
-from feddag.silos import Preparation, Silo, read_silos
+from feddag.silos import CheckedSilos, Preparation, Silo, read_silos
 from feddag.silos.preparation import Account
 from feddag.silos.sources import source_of
 from feddag.study import Study
@@ -48,7 +48,7 @@ class Run:
     folder: Path
     record: dict[str, Any]
     """The content of `run.json`."""
-    _silos: tuple[Silo, ...] | None = field(default=None, repr=False, compare=False)
+    _silos: CheckedSilos | None = field(default=None, repr=False, compare=False)
     _result: Learner | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -155,7 +155,7 @@ class Run:
         parameters = {name: _as_tuples(value) for name, value in self.record["parameters"].items()}
         return make_learner(self.record["method"], self.record["regime"], **parameters)
 
-    def silos(self) -> tuple[Silo, ...]:
+    def silos(self) -> CheckedSilos:
         """Return the sites' tables, read once.
 
         Raises:
@@ -165,7 +165,7 @@ class Run:
             self._silos = self._read_silos()
         return self._silos
 
-    def _read_silos(self) -> tuple[Silo, ...]:
+    def _read_silos(self) -> CheckedSilos:
         if self.record.get("federated"):
             raise FeddagError(f"{self.folder}: the tables of this run stayed at its sites. Do this there.")
         sources = {site["name"]: site["source"] for site in self.record["sites"]}

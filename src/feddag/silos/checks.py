@@ -1,4 +1,4 @@
-"""What a table must be before anything is learned from it. Each refusal names site, column, value and remedy."""
+"""Check the sites' tables before anything is learned from them. Each refusal names site, column, value and remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from feddag.errors import FeddagError
-from feddag.silos.coding import coded, inferred
+from feddag.silos.coding import code_column, infer_kind
 from feddag.silos.preparation import Missing, without_missing
 from feddag.silos.silo import Silo
 from feddag.silos.variable_types import Kind, Variable
@@ -24,8 +24,28 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-def each(make: Callable[[Given], Made], things: Iterable[Given]) -> list[Made]:
-    """What is made of every thing; if some are refused, one refusal that tells all."""
+class CheckedSilos(tuple[Silo, ...]):
+    """Tables that have passed all checks, columns in the first site's order. Only `feddag.read_silos` makes them.
+
+    They are not checked again: whoever takes tables calls `read_silos`, which returns these as they are.
+    """
+
+    __slots__ = ()
+
+    def subset(self, positions: Iterable[int]) -> CheckedSilos:
+        """Return some sites' tables; refuse them if a discrete column is constant without the others."""
+        chosen = CheckedSilos(self[position] for position in positions)
+        _check_levels(chosen)
+        return chosen
+
+    def pooled(self, name: str) -> CheckedSilos:
+        """Return all rows as the table of one site."""
+        values = np.concatenate([silo.values for silo in self])
+        return CheckedSilos((Silo(name, self[0].columns, values, self[0].kinds),))
+
+
+def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) -> list[Made]:
+    """Call `make` for every thing. If some are refused, raise one error with every refusal."""
     made: list[Made] = []
     refusals: list[str] = []
     for thing in things:
@@ -38,8 +58,8 @@ def each(make: Callable[[Given], Made], things: Iterable[Given]) -> list[Made]:
     return made
 
 
-def checked_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, its columns named by different texts."""
+def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with column names as text; refuse names that are empty or stand twice."""
     columns = ["" if pd.isna(name) is True else str(name) for name in frame.columns]
     for name, count in Counter(columns).items():
         if not name:
@@ -49,30 +69,32 @@ def checked_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(columns, axis=1)
 
 
-def inferred_variables(frames: Sequence[pd.DataFrame]) -> dict[str, Variable]:
-    """Of all columns that any site has, where no study declares them."""
+def infer_variables(frames: Sequence[pd.DataFrame]) -> dict[str, Variable]:
+    """Infer the type of each column that any site has, for want of a study that declares it."""
     names = dict.fromkeys(name for frame in frames for name in frame.columns)
-    return {name: Variable(name, inferred([frame[name] for frame in frames if name in frame])) for name in names}
+    return {name: Variable(name, infer_kind([frame[name] for frame in frames if name in frame])) for name in names}
 
 
-def checked_silo(
+def make_silo(
     site: str,
     frame: pd.DataFrame,
     variables: Mapping[str, Variable] | None = None,
     missing: Missing = "error",
 ) -> Silo:
-    """Turn a frame into a silo of finite, varying numbers, or say why not."""
-    frame = checked_names(site, frame)
-    variables = variables or inferred_variables([frame])
+    """Turn a frame into a silo of finite, varying numbers, or refuse it."""
+    frame = check_names(site, frame)
+    variables = variables or infer_variables([frame])
     columns = tuple(frame.columns)
     _check_size(site, len(columns), len(frame))
-    numbers = each(lambda name: coded(f"Site {site!r}, column {name!r}", frame[name], variables[name]), columns)
+    numbers = collect_or_refuse(
+        lambda name: code_column(f"Site {site!r}, column {name!r}", frame[name], variables[name]), columns
+    )
     kinds = tuple(variables[name].kind for name in columns)
-    return rechecked_silo(Silo(site, columns, np.column_stack(numbers), kinds), missing)
+    return check_silo(Silo(site, columns, np.column_stack(numbers), kinds), missing)
 
 
-def rechecked_silo(silo: Silo, missing: Missing = "error") -> Silo:
-    """A silo without missing values, if its numbers are what they must be."""
+def check_silo(silo: Silo, missing: Missing = "error") -> Silo:
+    """Return the silo without missing values; refuse values that are not finite, and columns that do not vary."""
     _check_size(silo.name, len(silo.columns), silo.rows)
     _check_columns(silo, lambda where, numbers, kind: _check_numbers(where, numbers, kind, missing))
     if np.isnan(silo.values).any():
@@ -84,8 +106,13 @@ def rechecked_silo(silo: Silo, missing: Missing = "error") -> Silo:
                 f"at least {MINIMUM_ROWS}: impute, or leave out {worst!r}, which {account.missing[worst]} rows lack."
             )
         silo = replace(silo, values=values, account=account)
-    _check_columns(silo, _check_variation)
+    check_variation(silo)
     return silo
+
+
+def check_variation(silo: Silo) -> None:
+    """Refuse constant columns. A discrete one may be constant at a site: others may have seen more levels."""
+    _check_columns(silo, _check_column_variation)
 
 
 def _check_size(site: str, columns: int, rows: int) -> None:
@@ -98,7 +125,7 @@ def _check_size(site: str, columns: int, rows: int) -> None:
 
 
 def _check_columns(silo: Silo, check: Callable[[str, np.ndarray, Kind], None]) -> None:
-    each(
+    collect_or_refuse(
         lambda k: check(f"Site {silo.name!r}, column {silo.columns[k]!r}", silo.values[:, k], silo.kinds[k]),
         range(len(silo.columns)),
     )
@@ -128,8 +155,7 @@ def _check_numbers(where: str, numbers: Float[np.ndarray, "row"], kind: Kind, mi
         )
 
 
-def _check_variation(where: str, numbers: Float[np.ndarray, "row"], kind: Kind) -> None:
-    """A site may have seen one level of a discrete variable only: others have seen more."""
+def _check_column_variation(where: str, numbers: Float[np.ndarray, "row"], kind: Kind) -> None:
     single = numbers.astype(np.float32)
     if not kind.discrete and (single == single[0]).all():  # what single precision cannot see is none to the learners
         raise FeddagError(
@@ -137,15 +163,15 @@ def _check_variation(where: str, numbers: Float[np.ndarray, "row"], kind: Kind) 
         )
 
 
-def checked_silos(silos: Sequence[Silo]) -> tuple[Silo, ...]:
-    """Bring all sites to the first one's column order, or say where they disagree: every site, every column."""
+def check_agreement(silos: Sequence[Silo]) -> CheckedSilos:
+    """Bring checked silos to the first one's column order, or say where they disagree: every site, every column."""
     if not silos:
         raise FeddagError("There is no silo. Give at least one site's table.")
     for name, count in Counter(silo.name for silo in silos).items():
         if count > 1:
             raise FeddagError(f"Site {name!r} stands {count} times. Give each site its own name.")
     first = silos[0]
-    aligned = tuple(each(lambda silo: _aligned(silo, first), silos))
+    aligned = CheckedSilos(collect_or_refuse(lambda silo: _align(silo, first), silos))
     _check_levels(aligned)
     return aligned
 
@@ -160,7 +186,7 @@ def _check_levels(silos: Sequence[Silo]) -> None:
             )
 
 
-def _aligned(silo: Silo, first: Silo) -> Silo:
+def _align(silo: Silo, first: Silo) -> Silo:
     lacking = [name for name in first.columns if name not in silo.columns]
     besides = [name for name in silo.columns if name not in first.columns]
     kinds, first_kinds = (dict(zip(table.columns, table.kinds, strict=True)) for table in (silo, first))

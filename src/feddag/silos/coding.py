@@ -1,4 +1,4 @@
-"""From a column as it was read to numbers: parsed, or coded by the order of its levels. A missing value is NaN."""
+"""Turn columns into numbers: parsed, or coded by the order of their levels. A missing value is NaN."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST_LEVELS = 20
 """A text column of more different values is taken for free text, or for names, unless its levels are declared."""
 
 
-def coded(where: str, column: pd.Series, variable: Variable) -> Float[np.ndarray, "row"]:
-    """The column's numbers, or a refusal of the first value that stands for none."""
+def code_column(where: str, column: pd.Series, variable: Variable) -> Float[np.ndarray, "row"]:
+    """Turn a column into numbers, or refuse the first value that stands for none."""
     absent = _absent(column, variable.missing)
     if variable.kind.discrete:
         return _level_numbers(where, column, absent, variable.kind)
     return _numbers(where, column, absent)
 
 
-def inferred(columns: Sequence[pd.Series]) -> Kind:
-    """The kind of an undeclared column, by its values at all sites.
+def infer_kind(columns: Sequence[pd.Series]) -> Kind:
+    """Infer the kind of an undeclared column from its values at all sites.
 
     Numbers stay numbers. Booleans are binary; texts of which none is a number are categorical, or binary.
     """
@@ -41,7 +41,7 @@ def inferred(columns: Sequence[pd.Series]) -> Kind:
 
 
 def canonical(value: Any) -> Level | None:
-    """One key for all spellings of a level: 1, 1.0 and "1" are the same, and so are true and 1."""
+    """Return one key for all spellings of a level: 1, 1.0 and "1" are the same, and so are true and 1."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -53,7 +53,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _distinct(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """The column's different values, and of each row the position among them: -1 where it is missing."""
+    """Return each row's position among the column's different values (-1 if it is missing), and these values."""
     try:
         positions, values = pd.factorize(column)
     except TypeError:  # lists and the like

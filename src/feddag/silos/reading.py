@@ -1,4 +1,4 @@
-"""From whatever a user hands over to checked silos: frames, arrays, a simulation, files or databases."""
+"""Read and check the sites' tables: frames, arrays, a simulation, files or databases."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pandas as pd
 
 from feddag.errors import FeddagError
 from feddag.silos.checks import (
-    checked_names,
-    checked_silo,
-    checked_silos,
-    each,
-    inferred_variables,
-    rechecked_silo,
+    CheckedSilos,
+    check_agreement,
+    check_names,
+    check_silo,
+    check_variation,
+    collect_or_refuse,
+    infer_variables,
+    make_silo,
 )
 from feddag.silos.preparation import Missing, Preparation, Scale
 from feddag.silos.scaling import own_scale, scaled, scaled_silos
@@ -28,20 +30,22 @@ from feddag.silos.variable_types import Variable
 
 
 class Schema(Protocol):
-    """What sites have agreed on about their tables: a study."""
+    """What sites have agreed on about their tables; a study is one."""
 
     @property
     def variables(self) -> tuple[Variable, ...]: ...
 
     def site_columns(self, site: str) -> Mapping[str, str]:
-        """By variable, what its column is called at a site."""
+        """Return the column of each variable at a site."""
         ...
 
 
 def read_silos(
     silos: Any, *, missing: Missing = "error", scale: Scale = "none", schema: Schema | None = None
-) -> tuple[Silo, ...]:
+) -> CheckedSilos:
     """Read, check, name and prepare the sites' tables, columns in the first site's order.
+
+    Tables that it has returned before are returned as they are, unless `scale` or `schema` is given.
 
     Args:
         silos: A `Simulation`; or one table per site, as a mapping from site names or as a sequence. A table is a
@@ -63,22 +67,30 @@ def read_silos(
         [[-1.0, 0.0], [1.0, 1.0]]
     """
     preparation = Preparation(missing, scale)
-    tables = _named_tables(silos)
-    if schema is None:
-        read = _inferred(tables, missing)
+    if isinstance(silos, CheckedSilos) and schema is None:
+        checked = silos
     else:
-        read = each(lambda table: _kept_to(schema, *table, missing), tables)
-    return scaled_silos(checked_silos(read), preparation.scale)
+        tables = _named_tables(silos)
+        checked = check_agreement(
+            _read_undeclared(tables, missing)
+            if schema is None
+            else collect_or_refuse(lambda table: _read_declared(schema, *table, missing), tables)
+        )
+    if preparation.scale == "none":
+        return checked
+    in_new_units = CheckedSilos(scaled_silos(checked, preparation.scale))
+    collect_or_refuse(check_variation, in_new_units)  # small against another site's, it may vanish by rounding
+    return in_new_units
 
 
 def read_site(schema: Schema, site: str, table: Any, preparation: Preparation) -> Silo:
-    """One site's table, as the site prepares it alone; if it is to be scaled by common moments, that comes later."""
-    silo = _kept_to(schema, site, table, preparation.missing)
+    """Read one site's table as the site prepares it alone: without the scaling by common moments."""
+    silo = _read_declared(schema, site, table, preparation.missing)
     return scaled(silo, own_scale(silo), "site") if preparation.scale == "site" else silo
 
 
 def site_names(sources: Sequence[str]) -> dict[str, str]:
-    """The sources of a command line by site: `SITE=SOURCE`, or named after the file or database."""
+    """Return the sources of a command line by site: `SITE=SOURCE`, or named after the file or database."""
     given = [named_source(text) for text in sources]
     defaults = _default_names([source for _, source in given])
     names = [site or default for (site, _), default in zip(given, defaults, strict=True)]
@@ -106,7 +118,7 @@ def _named_tables(silos: Any) -> list[tuple[str, Any]]:
 
 
 def _default_names(tables: Sequence[Any]) -> list[str]:
-    """After the file or database where there is one, unless two have that name: then by all that is known of it."""
+    """Name sites after their files or databases; if two have the same name, after the whole address."""
     sources = [source_of(table) if isinstance(table, str | os.PathLike) else None for table in tables]
     names = [source and source.name for source in sources]
     width = max(2, len(str(len(tables))))
@@ -121,36 +133,36 @@ def _default_names(tables: Sequence[Any]) -> list[str]:
     return found
 
 
-def _kept_to(schema: Schema, site: str, table: Any, missing: Missing) -> Silo:
-    """A site's table with the study's columns, under the study's names."""
+def _read_declared(schema: Schema, site: str, table: Any, missing: Missing) -> Silo:
+    """Read the study's columns of a table, under the study's names."""
     columns = schema.site_columns(site)
     if isinstance(table, Silo):
         table = table.to_frame()
     frame = _frame(site, table, list(columns.values())).set_axis(list(columns), axis=1)
-    return checked_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing)
+    return make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing)
 
 
-def _inferred(tables: Sequence[tuple[str, Any]], missing: Missing) -> list[Silo]:
-    """All sites' tables. What an undeclared column is, all sites' values tell together."""
+def _read_undeclared(tables: Sequence[tuple[str, Any]], missing: Missing) -> list[Silo]:
+    """Read all columns of all sites' tables, and infer their types from all sites' values."""
     frames = dict(
-        each(
-            lambda k: (k, checked_names(tables[k][0], _frame(*tables[k]))),
+        collect_or_refuse(
+            lambda k: (k, check_names(tables[k][0], _frame(*tables[k]))),
             [k for k, (_, table) in enumerate(tables) if not isinstance(table, Silo)],
         )
     )
-    variables = inferred_variables(list(frames.values()))
+    variables = infer_variables(list(frames.values()))
 
     def silo(k: int) -> Silo:
         name, table = tables[k]
         if k in frames:
-            return checked_silo(name, frames[k], variables, missing)
-        return rechecked_silo(replace(table, name=name), missing)
+            return make_silo(name, frames[k], variables, missing)
+        return check_silo(replace(table, name=name), missing)
 
-    return each(silo, range(len(tables)))
+    return collect_or_refuse(silo, range(len(tables)))
 
 
 def _frame(site: str, table: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A table as it was handed over, or those columns of it."""
+    """Return a table as a frame, or some of its columns."""
     if isinstance(table, str | os.PathLike):
         return read_table(site, source_of(table), columns)
     if isinstance(table, np.ndarray):

@@ -45,7 +45,7 @@ def _mean_over_sites(of_sites: list[Float[np.ndarray, " column"]]) -> Float[np.n
 
 def scaled(silo: Silo, by: ColumnScale, scale: Scale) -> Silo:
     """Return the silo in new units, and note them in its account."""
-    values = silo.values.copy()
+    values = silo.values.copy(order="K")  # sums over rows round by their layout: the same as without scaling
     values[:, _continuous(silo)] = (continuous_values(silo) - by.mean) / by.deviation
     return replace(silo, values=values, account=replace(silo.account, scale=scale))
 

@@ -32,7 +32,7 @@ from feddag.learners.base import SEED, Learner
 from feddag.learners.regimes import InRegime
 from feddag.learners.status import Progress, Status
 from feddag.parallel import as_finished
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 
 CONFIDENCE = 0.95
 _MOST_DRAWS = 100
@@ -232,7 +232,7 @@ class _Kept:
 
 
 def _learned(
-    learner: Learner, silos: Sequence[Silo], wanted: Sequence[Replicate], jobs: int, seed: int
+    learner: Learner, silos: CheckedSilos, wanted: Sequence[Replicate], jobs: int, seed: int
 ) -> Generator[tuple[Replicate, Adjacency], None, None]:
     """As they are finished."""
     if not wanted:
@@ -250,14 +250,14 @@ def _one_thread(learner: Learner) -> Learner:
 
 
 def _replicated(
-    learner: Learner, silos: Sequence[Silo], which: Replicate, seed: int, *, in_a_child: bool
+    learner: Learner, silos: CheckedSilos, which: Replicate, seed: int, *, in_a_child: bool
 ) -> tuple[Replicate, Adjacency]:
     if in_a_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to decide about
     if which.kind == "bootstrap":
         tables = [drawn_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
     else:
-        tables = [silo for position, silo in enumerate(silos) if position != which.number]
+        tables = silos.subset(position for position in range(len(silos)) if position != which.number)
         learner = _with_fewer_participants(learner, len(tables))
     return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency
 

@@ -52,7 +52,7 @@ from feddag.learners.status import Status
 from feddag.models import ACYCLICITY, DAGGNN, NOTEARSMLP, Linear, MaskedMLP, Model, Parameters
 from feddag.models.compilation import keep_compiled_programs
 from feddag.models.pytrees import flatten, unflatten
-from feddag.silos import Silo
+from feddag.silos import CheckedSilos, Silo
 
 
 class FedDAG(FederatedLearner):
@@ -196,7 +196,7 @@ class FedDAG(FederatedLearner):
         self.seed = seed
         self.workers = workers
 
-    def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+    def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
         keep_compiled_programs()
         if self.sharing != "none":
             super().fit_silos(silos, context)
