@@ -172,7 +172,10 @@ def test_two_cannot_work_on_a_run_at_once(started):
 
 
 def test_the_lock_of_a_killed_process_neither_blocks_a_run_nor_a_folder(started):
-    code = "import os, sys, pathlib; from feddag.runs.folder import locked\nwith locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    code = (
+        "import os, pathlib, sys; from feddag.runs.folder import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    )
     assert subprocess.run([sys.executable, "-c", code, started.folder], check=False).returncode == -signal.SIGKILL
     assert (started.folder / ".lock").exists()
     started.learn()
