@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from feddag import CausalGraph, EvidenceSearch, simulate
-from feddag.experiments.seeds import parsed
+from feddag.experiments.seeds import parse_seeds
 
 Law = Callable[[np.random.Generator, int], np.ndarray]
 """Of mean 0 and variance 1."""
@@ -58,7 +58,7 @@ def counted(draw: Callable[[int], tuple[Sequence[object], CausalGraph]], seeds: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="1-10", type=parsed, help="such as 1-10, or one seed")
+    parser.add_argument("--seeds", default="1-10", type=parse_seeds, help="such as 1-10, or one seed")
     asked = parser.parse_args()
     data = {"linear Gaussian, 6 variables, 2 sites of 300": linear}
     for name, law in LAWS.items():

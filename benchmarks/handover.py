@@ -14,7 +14,7 @@ import networkx as nx
 
 import feddag
 import settings
-from feddag.experiments.seeds import parsed
+from feddag.experiments.seeds import parse_seeds
 from feddag.experiments.settings import Simulated
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     both = [settings.named("mixed-ER2-10"), settings.named("gp-ER2-10")]
     parser.add_argument("--settings", nargs="+", type=settings.named, default=both, metavar="SETTING")
-    parser.add_argument("--seeds", default="1-3", type=parsed, help="such as 1-3, or one seed")
+    parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-3, or one seed")
     asked = parser.parse_args()
     print(
         "| setting | seed | FedDAG | with the search's order | search | from FedDAG's order | score | from FedDAG's |"

@@ -24,7 +24,7 @@ from statistics import fmean, median, pstdev
 import settings
 from feddag import compare
 from feddag.experiments import Cell, Store, find_experiment
-from feddag.experiments.comparison import compared
+from feddag.experiments.comparison import compare_with_published
 from feddag.experiments.formats import grid, markdown_list, markdown_table
 from feddag.experiments.published import figures
 from feddag.experiments.reasons import notes
@@ -49,7 +49,7 @@ SANITY_IN = ("linear", "gp")
 
 
 def spread(values: Iterable[float | None]) -> str:
-    """Such as 1.4 ± 0.5 (5): mean, standard deviation unless there is one seed only, number of seeds."""
+    """Write such as 1.4 ± 0.5 (5): mean, standard deviation unless there is one seed only, number of seeds."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
@@ -58,7 +58,7 @@ def spread(values: Iterable[float | None]) -> str:
 
 
 def best_published(setting: Simulated, regime: str, method: str = "") -> float | None:
-    """The best published mean SHD in a regime, of methods whose name contains this."""
+    """Find the best published mean SHD in a regime, of methods whose name contains `method`."""
     wanted = (*(setting.published or ()), 1.0, regime, "SHD")
     found = [
         figure.mean
@@ -71,11 +71,11 @@ def best_published(setting: Simulated, regime: str, method: str = "") -> float |
 
 
 def kept(store: Store, of: Callable[[Simulated, int], Cell], setting: Simulated) -> list[Result]:
-    return list(store.of(of(setting, seed) for seed in REPORTED).values())
+    return list(store.results_of(of(setting, seed) for seed in REPORTED).values())
 
 
 def comparison(store: Store) -> str:
-    """The search beside FedDAG and the published figures, on three kinds of data, and what of it misses the bound."""
+    """Put the search beside FedDAG and the published figures, on three kinds of data; list what misses the bound."""
     rows: list[list[str]] = []
     missed: dict[str, dict[str, list[Result]]] = {data: {} for data in DATA[:2]}
     run = dict.fromkeys(missed, 0)
@@ -107,25 +107,25 @@ def comparison(store: Store) -> str:
         )
     header = ["setting", *(f"search, {data}" for data in DATA), *(f"FedDAG here, {data}" for data in DATA[:2])]
     header += ["FedDAG published", "best published on pooled data", "bound", *(f"{data} within it" for data in missed)]
-    told = [*(_misses(data, each, run[data]) for data, each in missed.items()), _told_rises(rises)]
+    told = [*(_misses(data, each, run[data]) for data, each in missed.items()), _describe_rises(rises)]
     return "\n\n".join([markdown_table(header, rows), *told])
 
 
 def rise(raw: list[Result], standardised: list[Result]) -> list[float]:
-    """By how much the mean SHD rises with standardised data, over the seeds that both have; nothing without any."""
+    """Compute how much the mean SHD rises with standardised data, over shared seeds; nothing without any."""
     before = {result.seed: result.shd or 0.0 for result in raw}
     changes = [(result.shd or 0.0) - before[result.seed] for result in standardised if result.seed in before]
     return [fmean(changes)] if changes else []
 
 
-def _told_rises(rises: dict[str, list[float]]) -> str:
-    told = [
+def _describe_rises(rises: dict[str, list[float]]) -> str:
+    rising = [
         f"of {name} in {sum(each > 0 for each in its)} of {len(its)} settings (median change {median(its):+.1f})"
         for name, its in rises.items()
         if its
     ]
-    sentence = f"Standardised columns raise the mean SHD, over the seeds that both have, {', and '.join(told)}."
-    return sentence if told else ""
+    sentence = f"Standardised columns raise the mean SHD, over the seeds that both have, {', and '.join(rising)}."
+    return sentence if rising else ""
 
 
 def _within(results: list[Result], bound: float) -> str:
@@ -165,9 +165,9 @@ def _shd_reported(setting: Setting, result: Result) -> float | None:
 def sachs(store: Store) -> str:
     experiment = find_experiment("sachs")
     rows = []
-    for block in compared(experiment, store):
+    for block in compare_with_published(experiment, store):
         for line in block.lines:
-            results = list(store.of(line.row.cell(block.setting, seed) for seed in experiment.seeds).values())
+            results = list(store.results_of(line.row.cell(block.setting, seed) for seed in experiment.seeds).values())
             if not results:
                 continue
             counts = [mean(getattr(each, name) for each in results) for name in ("reversed", "extra", "missing")]
@@ -187,7 +187,7 @@ def mean(values: Iterable[float | None]) -> str:
 
 
 def methods(_: Store) -> str:
-    """All that a user must know to choose a method, as the registry has it."""
+    """List what a user must know to choose a method, from the registry."""
     rows = [
         [f"`{each.name}`", each.summary, each.assumptions, each.leaves_site, ", ".join(each.regimes), each.reference]
         for each in METHODS.values()
@@ -196,12 +196,12 @@ def methods(_: Store) -> str:
 
 
 def published(store: Store) -> str:
-    """Each method to compare with beside its published figures, and the sanity checks; then why, where they differ."""
+    """Put each method to compare with beside its published figures, with the sanity checks; then why they differ."""
     rows, reasons = [], []
     for name, wanted in BESIDE_PUBLISHED.items():
         experiment = find_experiment(name)
         setting = Simulated("linear" if name == "linear" else "gp")
-        for block in compared(replace(experiment, settings=(setting,)), store):
+        for block in compare_with_published(replace(experiment, settings=(setting,)), store):
             _, texts = grid(experiment, block, published=True)
             for line, (regime, _, *cells, _, seeds, seconds) in zip(block.lines, texts, strict=True):
                 if line.seeds and (line.row.in_regime in wanted or (line.row.sanity and name in SANITY_IN)):
@@ -217,8 +217,8 @@ PAGES = {
 }
 
 
-def written(page: Path, store: Store) -> str:
-    """The page with its tables made anew."""
+def make_page(page: Path, store: Store) -> str:
+    """Return the page with its tables made anew."""
     text = page.read_text(encoding="utf-8")
     for name, make in PAGES[page].items():
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -237,8 +237,8 @@ MEASURED = re.compile(
 """A command that prints a table, and the table that it printed."""
 
 
-def measured(text: str, names: Iterable[str]) -> str:
-    """The page with the tables of these benchmarks measured anew, here and now."""
+def measure(text: str, names: Iterable[str]) -> str:
+    """Return the page with the tables of these benchmarks measured anew, here and now."""
 
     def run(table: re.Match[str]) -> str:
         if table["name"] not in names:
@@ -256,10 +256,10 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=STORE, help="where results are kept")
     shown = {table["name"] for page in PAGES for table in MEASURED.finditer(page.read_text(encoding="utf-8"))}
     parser.add_argument("--measure", nargs="+", default=[], choices=sorted(shown), help="benchmarks to run again")
-    asked = parser.parse_args()
-    store = Store(asked.store, create=False)
+    options = parser.parse_args()
+    store = Store(options.store, create=False)
     for page in PAGES:
-        text = measured(written(page, store), asked.measure)
+        text = measure(make_page(page, store), options.measure)
         with atomic_write(page) as stream:
             stream.write(text)
         print(f"Wrote {page}")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from feddag import FedDAG, compare, simulate
-from feddag.experiments.seeds import parsed
+from feddag.experiments.seeds import parse_seeds
 from feddag.federation import InProcess
 from feddag.federation.differential_privacy import Accountant, PrivacyBudget, PrivateSite, noise_multiplier_for
 
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--clip", type=float, default=1.0, help="the length to which a site's change is limited")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--epsilons", default="10,100,1000", help="separated by commas")
-    parser.add_argument("--seeds", default="1-3", type=parsed, help="a range such as 1-3, or one seed")
+    parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="a range such as 1-3, or one seed")
     arguments = parser.parse_args()
     print(f"{arguments.nodes} nodes, {arguments.sites} sites, clip {arguments.clip:g}, {arguments.rounds} rounds")
     for epsilon in (math.inf, *map(float, arguments.epsilons.split(","))):

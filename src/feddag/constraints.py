@@ -1,4 +1,4 @@
-"""Parameter constraints as data: what a parameter must be, in words and as a test; and values to try, as a grid."""
+"""Parameter constraints as data: the words and the test for what a parameter must be; and grids of values to try."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ class Constraint:
 
 
 def is_whole(value: Any, at_least: int) -> bool:
+    """Whether a value is a whole number of at least `at_least`."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= at_least)
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
     return (
         isinstance(value, int | float | np.integer | np.floating)
         and not isinstance(value, bool)
@@ -41,24 +43,29 @@ def is_number(value: Any) -> bool:
 
 
 def whole(at_least: int) -> Constraint:
+    """Accept whole numbers of at least `at_least`."""
     return Constraint(f"a whole number of at least {at_least}", lambda value: is_whole(value, at_least))
 
 
 def number(wording: str, accepts: Callable[[float], bool]) -> Constraint:
+    """Accept finite numbers that pass a test."""
     return Constraint(wording, lambda value: is_number(value) and accepts(value))
 
 
 def one_of(options: Collection[str]) -> Constraint:
+    """Accept one of some texts."""
     return Constraint(
         "one of " + ", ".join(map(repr, options)), lambda value: isinstance(value, str) and value in options
     )
 
 
 def are_names(value: Any) -> bool:
+    """Whether a value is a list of texts."""
     return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
 
 
 def are_lists_of_names(value: Any) -> bool:
+    """Whether a value is a list of lists of texts."""
     return isinstance(value, list | tuple) and all(map(are_names, value))
 
 
@@ -82,7 +89,7 @@ def check(parameters: Mapping[str, Any], constraints: Mapping[str, Constraint]) 
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """Every choice of one value for each parameter."""
+    """List every choice of one value for each parameter."""
     for name, values in grid.items():
         if not len(values):
             raise FeddagError(f"The grid has no value for {name!r}. Give at least one.")
@@ -90,5 +97,6 @@ def combinations(grid: Grid) -> list[dict[str, Any]]:
 
 
 def refusal(name: str, wording: str, value: Any) -> FeddagError:
+    """Make the error for a parameter that must be something else."""
     found = " ".join(repr(value).split())
     return FeddagError(f"{name} must be {wording}. Got {found} instead.")

@@ -1,4 +1,4 @@
-"""Packages that come with an extra of feddag, so that the core stays light."""
+"""Import packages that come with an extra of feddag, so that the core stays light."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from feddag.errors import FeddagError
 
 
 def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
     return f"pip install 'feddag[{extra}]'"
 
 
 def imported(module: str, extra: str, needs: str) -> Any:
-    """The module; `needs` says what cannot be done where it is missing."""
+    """Import a module of an extra.
+
+    Args:
+        module: The module's name.
+        extra: The extra that brings it.
+        needs: What needs it, for the error where it is missing.
+    """
     try:
         return import_module(module)
     except ImportError as error:

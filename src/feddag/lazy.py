@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used."""
+"""Import a package's names when they are first used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def names_from(homes: Mapping[str, tuple[str, ...]], package: str) -> Callable[[str], Any]:
-    """A package's `__getattr__`: each name comes from the module that is its home."""
+    """Make a package's `__getattr__`, which imports each name from the module that is its home."""
 
     def attribute(name: str) -> Any:
         for home, names in homes.items():

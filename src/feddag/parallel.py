@@ -1,4 +1,4 @@
-"""Work spread over processes by joblib, or past one machine by a backend of it."""
+"""Spread work over processes with joblib, or past one machine with one of its backends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ joblib does the same for other libraries. With a thread for each core in each pr
 
 
 def as_finished(calls: Iterable[Any], jobs: int | None) -> Iterator[Any]:
-    """What delayed calls return, each as soon as it is there, and none begun before a process is free for it.
+    """Yield what delayed calls return, each as soon as it is there; no call begins before a process is free for it.
 
     Some backends, such as Ray's, give back a whole list only: they get as many calls at once as they have processes.
     """

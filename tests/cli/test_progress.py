@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from feddag.cli import cell_progress, progress
-from feddag.cli.cell_progress import shown_cells
+from feddag.cli.cell_progress import show_cells
 from feddag.cli.progress import clock, shown_progress
 from feddag.experiments.running import Standing
 from feddag.learners import Status
@@ -72,7 +72,7 @@ def test_cells_are_shown_from_the_beginning(monkeypatch, terminal):
     monkeypatch.setattr(cell_progress, "SECONDS_BETWEEN_LINES", 0.0)
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=100, color_system=None, highlight=False)
-    with shown_cells(console, quiet=False) as tell:
+    with show_cells(console, quiet=False) as tell:
         tell(Standing(2, 9, None, 600.0))
         if terminal:
             tell(Standing(3, 9, "PC of [linear]", 540.0))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from feddag.experiments import Cell, Store
-from feddag.experiments.result import METRICS, Result, identified
+from feddag.experiments.result import METRICS, Result, describe_cell
 from feddag.learners import registry
 
 sys.path.append(str(Path(__file__).parent))  # where counting_learner is
@@ -41,6 +41,6 @@ def made() -> Callable[..., Result]:
     }
 
     def make(cell: Cell, chosen: str = "declared", **figures: Any) -> Result:
-        return Result(**identified(cell), **{**unknown, **known, "seconds": 1.0, **figures}, chosen=chosen)
+        return Result(**describe_cell(cell), **{**unknown, **known, "seconds": 1.0, **figures}, chosen=chosen)
 
     return make

@@ -36,7 +36,7 @@ def kept(tmp_path) -> Store:
 @pytest.mark.parametrize("name", ["search.md", "methods.md"])
 def test_a_page_shows_what_the_store_holds(pages, kept, name):
     page = ROOT / "docs" / name
-    assert pages.written(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
+    assert pages.make_page(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
 
 
 PROVENANCE = ("graph", "data_digest", "peak_memory", "bytes_sent", "feddag", "python", "machine", "started", "finished")
@@ -55,8 +55,8 @@ def test_a_table_is_measured_by_the_command_above_it(pages, monkeypatch, tmp_pat
     monkeypatch.setattr(pages, "ROOT", tmp_path)
     command = "```console\n$ python benchmarks/tiny.py --seeds 1 \\\n    --quick\n```\n\n<!-- measured -->\n"
     page = f"Before.\n\n{command}\n| old |\n\n<!-- end -->\n\nAfter.\n"
-    assert pages.measured(page, ["tiny"]) == page.replace("| old |", "| --seeds | 1 | --quick |")
-    assert pages.measured(page, ["another"]) == page
+    assert pages.measure(page, ["tiny"]) == page.replace("| old |", "| --seeds | 1 | --quick |")
+    assert pages.measure(page, ["another"]) == page
 
 
 @pytest.mark.parametrize("program", sorted(path.stem for path in BENCHMARKS.glob("*.py")))

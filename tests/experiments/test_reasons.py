@@ -6,14 +6,14 @@ from scipy.stats import ttest_ind
 
 from feddag.errors import FeddagError
 from feddag.experiments import experiments, find_experiment, reasons
-from feddag.experiments.comparison import Entry, compared
+from feddag.experiments.comparison import Entry, compare_with_published
 from feddag.experiments.experiment import Row
-from feddag.experiments.formats import written
+from feddag.experiments.formats import render
 from feddag.experiments.published import Figure
-from feddag.experiments.report import report
+from feddag.experiments.report import make_report
 from feddag.experiments.settings import Simulated
 
-LINEAR = find_experiment("linear").restricted(nodes=[10])
+LINEAR = find_experiment("linear").restrict(nodes=[10])
 ER2, SF2 = Simulated("linear", "ER2", 10), Simulated("linear", "SF2", 10)
 
 
@@ -24,7 +24,7 @@ def _keep(store, made, name: str, shds: list[float], setting=SF2) -> None:
 
 
 def _notes(store, setting=SF2) -> list[str]:
-    return next(reasons.notes(block) for block in compared(LINEAR, store) if block.setting == setting)
+    return next(reasons.notes(block) for block in compare_with_published(LINEAR, store) if block.setting == setting)
 
 
 def test_a_reason_that_is_known_is_told(store, made):
@@ -50,7 +50,7 @@ def test_a_method_without_chance_has_no_more_seeds_on_real_data(store, made):
     row = next(row for row in experiment.rows if row.in_regime == "PC, all")
     (setting,) = experiment.settings
     store.keep(made(row.cell(setting, 2021), shd=99.0, tpr=None))
-    (block,) = compared(experiment, store)
+    (block,) = compare_with_published(experiment, store)
     assert reasons.notes(block) == ["PC, all (SHD worse): no reason found."]
 
 
@@ -63,16 +63,18 @@ def test_chance_is_that_of_welchs_test_on_the_figures_themselves():
     random = np.random.default_rng(1)
     ours, theirs = random.normal(2, 1, 7), random.normal(3, 2, reasons.PUBLISHED_GRAPHS)
     figure = Figure(float(theirs.mean()), float(theirs.std()), 0.05)
-    p = reasons.by_chance(Entry(float(ours.mean()), float(ours.std()), figure), len(ours))
+    p = reasons.chance_p_value(Entry(float(ours.mean()), float(ours.std()), figure), len(ours))
     assert p == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue)
-    assert reasons.by_chance(Entry(0.0, 0.0, Figure(5.0, 0.0, 0.05)), 5) == 0.0
+    assert reasons.chance_p_value(Entry(0.0, 0.0, Figure(5.0, 0.0, 0.05)), 5) == 0.0
 
 
 def test_reasons_stand_below_tables_and_are_counted(store, made):
     _keep(store, made, "NOTEARS, all", [20.0] * 5)
     for format_ in ("text", "markdown", "html", "latex"):
-        assert "NOTEARS, all (SHD worse): no reason found." in written(LINEAR, compared(LINEAR, store), format_)
-    page = report(store).page
+        assert "NOTEARS, all (SHD worse): no reason found." in render(
+            LINEAR, compare_with_published(LINEAR, store), format_
+        )
+    page = make_report(store).page
     assert "\n- NOTEARS, all (SHD worse): no reason found.\n" in page
     (summary,) = [line for line in page.splitlines() if line.startswith("| [linear]")]
     assert summary.endswith("| 1 |  |  | 1 | 1 |")
@@ -83,7 +85,7 @@ def test_the_summary_counts_figures_of_all_metrics(store, made):
     for seed in range(2021, 2026):
         store.keep(made(row.cell(SF2, seed), shd=20.0, tpr=0.92))
         store.keep(made(row.cell(ER2, seed), shd=1.6, tpr=0.1))
-    page = report(store).page
+    page = make_report(store).page
     header = next(line for line in page.splitlines() if line.startswith("| experiment"))
     assert header.endswith("| published figures measured | better | within | worse | no reason found |")
     (summary,) = [line for line in page.splitlines() if line.startswith("| [linear]")]

@@ -269,11 +269,11 @@ def test_the_users_recording_is_read_from_a_folder(store, tmp_path):
     drawn = Real("hippocampus").draw(0, tmp_path)
     assert [silo.values.shape for silo in drawn.silos] == [(500, 6)] * 10
     assert [silo.name for silo in drawn.silos] == [f"day{day}" for day in range(10)]  # and day10, the last, is left out
-    part = find_experiment("hippocampus").restricted(methods=["empty"])
+    part = find_experiment("hippocampus").restrict(methods=["empty"])
     assert run(part.cells(), store, folder=tmp_path).computed == 1
     assert store.results()[0].missing == 2
     _recorded(tmp_path, factor=2.0)
-    for each in (part, find_experiment("hippocampus").restricted(methods=["random"])):
+    for each in (part, find_experiment("hippocampus").restrict(methods=["random"])):
         with pytest.raises(FeddagError, match="of other numbers than the data have now"):
             run(each.cells(), store, folder=tmp_path)
 

@@ -22,7 +22,7 @@ CELL = Cell(Simulated("linear", nodes=4, rows=20, sites=2), "notears", "all", 20
 def test_what_was_kept_is_there_again(store, made):
     result = made(CELL, shd=3.0, tpr=0.5)
     store.keep(result)
-    assert store.of([CELL]) == {CELL.key: result}
+    assert store.results_of([CELL]) == {CELL.key: result}
     assert store.results() == [result]
     assert (result.role, result.method_version, result.parameters["l1"]) == ("reported", 1, 0.5)
     assert "workers" not in result.parameters
@@ -31,25 +31,25 @@ def test_what_was_kept_is_there_again(store, made):
 def test_a_changed_default_makes_a_result_worthless_and_a_new_parameter_does_not(store, made):
     result = made(CELL, shd=3.0)
     store.keep(replace(result, parameters={**result.parameters, "threshold": 0.7}))
-    assert not store.of([CELL])
+    assert not store.results_of([CELL])
     assert store.claim(CELL)
     older = {name: value for name, value in result.parameters.items() if name != "threshold"}
     store.keep(replace(result, parameters=older))
-    assert CELL.key in store.of([CELL])
+    assert CELL.key in store.results_of([CELL])
 
 
 def test_a_method_of_another_version_is_run_again(store, made, monkeypatch):
     store.keep(made(CELL, shd=3.0))
     monkeypatch.setitem(registry.METHODS, "notears", replace(registry.METHODS["notears"], version=2))
     again = replace(CELL)
-    assert not store.of([again])
+    assert not store.results_of([again])
     assert store.claim(again)
 
 
 def test_data_of_another_version_are_drawn_again(store, made, monkeypatch):
     store.keep(made(CELL, shd=3.0))
     monkeypatch.setattr("feddag.silos.simulation.SIMULATOR_VERSION", 2)
-    assert not store.of([replace(CELL)])
+    assert not store.results_of([replace(CELL)])
 
 
 def _opened(path):

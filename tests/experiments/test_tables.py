@@ -55,7 +55,7 @@ def test_a_figure_of_the_paper_stands_where_it_should():
 
 def test_the_same_cell_in_two_tables_is_one():
     keys = [
-        {cell.key for cell in find_experiment(name).restricted(methods=["GS-FedDAG"]).cells([2021])}
+        {cell.key for cell in find_experiment(name).restrict(methods=["GS-FedDAG"]).cells([2021])}
         for name in ("gp", "functions-10", "optimisation")
     ]
     assert keys[0] & keys[1] & keys[2]
@@ -63,36 +63,36 @@ def test_the_same_cell_in_two_tables_is_one():
 
 
 def test_a_default_that_is_spelled_out_is_the_same_cell():
-    cell = find_experiment("gp").restricted(methods=["GS-FedDAG"]).rows[0].cell(TINY, 1)
+    cell = find_experiment("gp").restrict(methods=["GS-FedDAG"]).rows[0].cell(TINY, 1)
     assert replace(cell, parameters={}).key == cell.key
     assert replace(cell, parameters={"sharing": "all"}).key != cell.key
     assert replace(cell, parameters={"participation": 1}).key != cell.key
 
 
 def test_any_registered_method_takes_part(toy):
-    part = find_experiment("linear").restricted(methods=[toy, "NOTEARS"])
+    part = find_experiment("linear").restrict(methods=[toy, "NOTEARS"])
     assert [row.in_regime for row in part.rows] == ["toy, federated", "NOTEARS, all", "NOTEARS, separate"]
     assert toy in {row.method for row in find_experiment("linear").further_rows()}
 
 
 def test_a_part_is_chosen_by_nodes_and_data():
-    part = find_experiment("linear").restricted(nodes=[10], data="standardised")
+    part = find_experiment("linear").restrict(nodes=[10], data="standardised")
     assert {(setting.nodes, setting.data) for setting in part.settings} == {(10, "standardised")}
     with pytest.raises(FeddagError, match=r"10, 20 nodes\. Got \[7\]"):
-        find_experiment("linear").restricted(nodes=[7])
+        find_experiment("linear").restrict(nodes=[7])
     with pytest.raises(FeddagError, match="Did you mean 'NOTEARS'"):
-        find_experiment("linear").restricted(methods=["NOTEAR"])
+        find_experiment("linear").restrict(methods=["NOTEAR"])
     with pytest.raises(FeddagError, match="Real data have the noise they have"):
-        find_experiment("sachs").restricted(data="unequal-noise")
+        find_experiment("sachs").restrict(data="unequal-noise")
 
 
 def test_other_data_are_beyond_the_paper():
     linear = find_experiment("linear")
-    part = linear.restricted(data="standardised")
+    part = linear.restrict(data="standardised")
     assert (part.title, part.place) == ("Linear models, homogeneous data, standardised", "Beyond the paper")
     assert part.about == "Here on standardised data, which the paper has not."
-    assert linear.restricted(data="raw") == linear
-    assert find_experiment("fmri9").restricted(data="standardised") == find_experiment("fmri9")
+    assert linear.restrict(data="raw") == linear
+    assert find_experiment("fmri9").restrict(data="standardised") == find_experiment("fmri9")
 
 
 def test_sites_share_a_fixed_total():
@@ -136,7 +136,7 @@ def test_the_digest_tells_data_apart():
 
 
 def test_a_method_without_chance_runs_once_on_real_data():
-    part = find_experiment("sachs").restricted(methods=["PC", "random"])
+    part = find_experiment("sachs").restrict(methods=["PC", "random"])
     counted = [cell.method for cell in part.cells([1, 2, 3]) if cell.setting == Real("sachs")]
     assert sorted(counted) == ["pc", "random", "random", "random"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.experiments import find_experiment
-from feddag.experiments.seeds import REPORTED, TUNING, check_tuning, parsed, role_of
+from feddag.experiments.seeds import REPORTED, TUNING, check_tuning, parse_seeds, role_of
 from feddag.experiments.settings import Simulated
 from feddag.experiments.tuning import tune, tuned_parts
 
@@ -66,47 +66,47 @@ def test_a_row_that_is_not_one_is_refused(store):
         tune(LINEAR, "NOTEARS-ADMM", {"l1": []}, store)
 
 
-RANDOM = find_experiment("linear").restricted(methods=["random"])
+RANDOM = find_experiment("linear").restrict(methods=["random"])
 
 
 def _tuned(store, edges_per_node, **where):
-    tune(RANDOM.restricted(**where), "random", {"edges_per_node": [edges_per_node]}, store, seeds=[1])
+    tune(RANDOM.restrict(**where), "random", {"edges_per_node": [edges_per_node]}, store, seeds=[1])
 
 
 def test_what_was_tuned_on_other_data_or_nodes_is_not_taken(store):
     _tuned(store, 0.5, nodes=[10], data="standardised")
     told = "random was tuned on standardised data of 10 nodes, and not on"
     with pytest.raises(FeddagError, match=f"{told} raw data of 10 nodes"):
-        tuned_parts(RANDOM.restricted(nodes=[10]), store)
+        tuned_parts(RANDOM.restrict(nodes=[10]), store)
     with pytest.raises(FeddagError, match=f"{told} standardised data of 20 nodes"):
-        tuned_parts(RANDOM.restricted(nodes=[10, 20], data="standardised"), store)
-    (part,) = tuned_parts(RANDOM.restricted(nodes=[10], data="standardised"), store)
+        tuned_parts(RANDOM.restrict(nodes=[10, 20], data="standardised"), store)
+    (part,) = tuned_parts(RANDOM.restrict(nodes=[10], data="standardised"), store)
     assert {cell.parameters["edges_per_node"] for cell in part.cells([2021])} == {0.5}
 
 
 def test_each_number_of_nodes_has_its_own_tuned_parameters(store):
     _tuned(store, 0.5, nodes=[10, 20])
     _tuned(store, 2.0, nodes=[10])
-    parts = tuned_parts(RANDOM.restricted(nodes=[10, 20]), store)
+    parts = tuned_parts(RANDOM.restrict(nodes=[10, 20]), store)
     cells = [cell for part in parts for cell in part.cells([2021])]
     assert {(cell.setting.nodes, cell.parameters["edges_per_node"]) for cell in cells} == {(10, 2.0), (20, 0.5)}
-    assert len(cells) == len(list(RANDOM.restricted(nodes=[10, 20]).cells([2021])))
+    assert len(cells) == len(list(RANDOM.restrict(nodes=[10, 20]).cells([2021])))
 
 
 def test_a_regime_that_was_tuned_elsewhere_is_left_out(store):
     for regime, data in (("all", "raw"), ("separate", "standardised")):
-        part = LINEAR.restricted(data=data)
+        part = LINEAR.restrict(data=data)
         tune(part, "NOTEARS", {"l1": [0.05]}, store, regime=regime, seeds=[1])
-    (part,) = tuned_parts(LINEAR.restricted(methods=["NOTEARS"], data="raw"), store)
+    (part,) = tuned_parts(LINEAR.restrict(methods=["NOTEARS"], data="raw"), store)
     assert [row.in_regime for row in part.rows] == ["NOTEARS, all"]
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("7", (7,)), ("1-3", (1, 2, 3)), ("1,5-6,1", (1, 5, 6))])
 def test_seeds_are_read_from_text(text, seeds):
-    assert parsed(text) == seeds
+    assert parse_seeds(text) == seeds
 
 
 @pytest.mark.parametrize("text", ["", "x", "1-", "3-1", "-1", "2021,5-3", "1,,2"])
 def test_seeds_that_are_none_are_refused(text):
     with pytest.raises(FeddagError, match="seeds must be such as"):
-        parsed(text)
+        parse_seeds(text)

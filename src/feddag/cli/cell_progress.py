@@ -1,5 +1,4 @@
-"""What stderr shows while cells, or other parts of a whole, are computed: on a terminal a bar, else a line now and
-then."""
+"""Show the progress of cells on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ from feddag.experiments.running import Standing
 
 
 @contextmanager
-def shown_cells(console: Console, *, quiet: bool, unit: str = "cells") -> Iterator[Callable[[Standing], None]]:
-    """The callback that shows where a run stands, for as long as the context lasts."""
+def show_cells(console: Console, *, quiet: bool, unit: str = "cells") -> Iterator[Callable[[Standing], None]]:
+    """Give a callback that shows where a run stands, while the context lasts."""
     if quiet:
         yield lambda standing: None
     elif not console.is_terminal:
         yield _Lines(console, unit)
     else:
-        told = _Told(unit)
-        with Progress(SpinnerColumn(), BarColumn(), told, console=console, transient=True) as progress:
+        description = _Description(unit)
+        with Progress(SpinnerColumn(), BarColumn(), description, console=console, transient=True) as progress:
             task = progress.add_task("", total=None)
 
             def show(standing: Standing) -> None:
-                told.update(standing)
+                description.update(standing)
                 progress.update(task, total=standing.total, completed=standing.done)
 
             yield show
 
 
-class _Told(ProgressColumn):
-    """Whose clocks go on between two cells."""
+class _Description(ProgressColumn):
+    """The text beside the bar; its clocks go on between two cells."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(Column(no_wrap=True))
@@ -45,19 +44,21 @@ class _Told(ProgressColumn):
         self._standing, self._since = None, self._started
 
     def update(self, standing: Standing) -> None:
+        """Take the newest standing."""
         self._standing, self._since = standing, time.monotonic()
 
     def render(self, task: Task) -> Text:
+        """Write the standing with the time that has passed since."""
         del task
         if self._standing is None:
             return Text("preparing")
         now = time.monotonic()
-        text = Text(_told(self._standing, self._unit, now - self._started, now - self._since))
+        text = Text(_describe(self._standing, self._unit, now - self._started, now - self._since))
         return text.append(f"  {self._standing.last or ''}", style="dim")
 
 
 class _Lines:
-    """For logs: at most one line every few seconds, and the last."""
+    """Lines for a log: at most one every few seconds, and the last."""
 
     def __init__(self, console: Console, unit: str) -> None:
         self._console = console
@@ -71,11 +72,11 @@ class _Lines:
             return
         self._last = now
         last = "" if standing.last is None else f": {standing.last}"
-        text = f"{_told(standing, self._unit, now - self._started)}{last}"
+        text = f"{_describe(standing, self._unit, now - self._started)}{last}"
         self._console.print(text, markup=False, soft_wrap=True)
 
 
-def _told(standing: Standing, unit: str, seconds: float, since: float = 0.0) -> str:
-    """`since` this was so."""
+def _describe(standing: Standing, unit: str, seconds: float, since: float = 0.0) -> str:
+    """Describe a standing that is `since` seconds old."""
     left = "" if standing.seconds_left is None else f", about {clock(max(0.0, standing.seconds_left - since))} left"
     return f"{standing.done} of {standing.total} {unit}, {clock(seconds)}{left}"

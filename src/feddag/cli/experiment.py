@@ -17,8 +17,8 @@ from feddag.cli.options import command, names
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
-from feddag.experiments.formats import Format, written
-from feddag.experiments.seeds import TUNING, parsed, shortly
+from feddag.experiments.formats import Format, render
+from feddag.experiments.seeds import TUNING, format_seeds, parse_seeds
 from feddag.experiments.settings import Data, Real
 from feddag.experiments.store import DEFAULT_STORE, Store
 from feddag.files import atomic_write, check_target
@@ -91,10 +91,10 @@ def run(
     if given and tuned:
         raise FeddagError("--set and --tuned are two ways to choose parameters. Give one.")
     _check_jobs(jobs, dask)
-    parts = _each(
+    parts = _change_each(
         _named(experiment, methods, nodes),
         lambda each: [_part(each, *(_known(each, methods, nodes) if experiment == ALL else (methods, nodes)), data)],
-        "they have nothing of what was asked for",
+        "they have none of the chosen methods, nodes or data",
     )
     folder = None if folder is None else folder.resolve()  # workers may stand elsewhere
     parts = _with_folder(parts, folder)
@@ -107,16 +107,16 @@ def run(
     if tuned:
         from feddag.experiments.tuning import tuned_parts  # noqa: PLC0415
 
-        parts = _each(parts, lambda part: tuned_parts(part, kept), "they were not tuned for this")
-    cells = [cell for part in parts for cell in part.cells(None if seeds is None else parsed(seeds))]
-    outcome = _computed(
+        parts = _change_each(parts, lambda part: tuned_parts(part, kept), "they were not tuned for this")
+    cells = [cell for part in parts for cell in part.cells(None if seeds is None else parse_seeds(seeds))]
+    outcome = _compute(
         lambda run_cells, progress: run_cells(
             cells, kept, jobs=None if dask else jobs, chosen=chosen, folder=folder, again=again, progress=progress
         ),
         dask,
         quiet=quiet,
     )
-    _tell(outcome, store)
+    _print_outcome(outcome, store)
     methods, nodes = _known(parts[0], methods, nodes)
     options = {"seeds": seeds, "methods": methods, "nodes": nodes, "data": data}
     options |= {"store": _unless_default(store)}
@@ -141,13 +141,13 @@ def show(
 
     Example: feddag experiment show linear --nodes 10 --format markdown
     """
-    from feddag.experiments.comparison import compared  # noqa: PLC0415
+    from feddag.experiments.comparison import compare_with_published  # noqa: PLC0415
 
     if out is not None:
         check_target(out, store)
     part = _part(find_experiment(experiment), methods, nodes, data)
-    blocks = compared(part, Store(store, create=False), None if seeds is None else parsed(seeds))
-    _write(written(part, blocks, format), out)
+    blocks = compare_with_published(part, Store(store, create=False), None if seeds is None else parse_seeds(seeds))
+    _write(render(part, blocks, format), out)
 
 
 def plot(
@@ -171,7 +171,7 @@ def plot(
     path = out or Path(f"{experiment}.svg")
     check_target(path, store)
     part = _part(find_experiment(experiment), methods, nodes, data)
-    draw(part, Store(store, create=False), path, None if seeds is None else parsed(seeds))
+    draw(part, Store(store, create=False), path, None if seeds is None else parse_seeds(seeds))
     typer.echo(f"Wrote {path}")
 
 
@@ -201,19 +201,19 @@ def tune(
 
     Example: feddag experiment tune linear --method NOTEARS-ADMM --grid l1=0.005,0.01 --nodes 10 --seeds 1-3
     """
-    from feddag.experiments.tuning import kind_told  # noqa: PLC0415
+    from feddag.experiments.tuning import describe_kind  # noqa: PLC0415
     from feddag.experiments.tuning import tune as tuned_on  # noqa: PLC0415
 
     _check_jobs(jobs, dask)
     part = _part(find_experiment(experiment), None, nodes, data)
-    choice = _computed(
+    choice = _compute(
         lambda _, progress: tuned_on(
             part,
             method,
             parsed_grid(grid),
             Store(store),
             regime=regime,
-            seeds=parsed(seeds),
+            seeds=parse_seeds(seeds),
             jobs=None if dask else jobs,
             progress=progress,
         ),
@@ -227,17 +227,19 @@ def tune(
         mean = "" if point.mean is None else f"{point.mean:.3f}"
         table.add_row(*(Text(str(each)) for each in point.parameters.values()), mean)
     stdout().print(table)
-    _tell(choice.outcome, store)
+    _print_outcome(choice.outcome, store)
     if choice.best is None:
         failed = "Leave out of --grid what fails" if choice.outcome.failures else "Repeat the command"
         raise FeddagError(f"Some cells are lacking, so nothing was chosen. {failed}.")
     for each in choice.replaced:
-        where = f"{kind_told(each.data, each.nodes)}, {each.metric} {each.mean:.3f} on seeds {shortly(each.seeds)}"
-        stdout().print(f"In place of {_told(each.parameters)} for {where}.", markup=False, soft_wrap=True)
+        where = (
+            f"{describe_kind(each.data, each.nodes)}, {each.metric} {each.mean:.3f} on seeds {format_seeds(each.seeds)}"
+        )
+        stdout().print(f"In place of {_join(each.parameters)} for {where}.", markup=False, soft_wrap=True)
     options = {"methods": method, "nodes": nodes, "data": data, "store": _unless_default(store)}
     options |= {"jobs": None if jobs == 1 else jobs, "dask": dask}
     next_ = command(f"feddag experiment run {experiment} --tuned", options)
-    stdout().print(f"Best: {_told(choice.best.parameters)}. Report it with: {next_}", markup=False, soft_wrap=True)
+    stdout().print(f"Best: {_join(choice.best.parameters)}. Report it with: {next_}", markup=False, soft_wrap=True)
 
 
 def report(
@@ -251,20 +253,19 @@ def report(
 
     Example: feddag experiment report --store benchmarks/results.sqlite --out docs/results.md
     """
-    from feddag.cli.cell_progress import shown_cells  # noqa: PLC0415
-    from feddag.experiments.report import report as written_page  # noqa: PLC0415
-    from feddag.experiments.report import write_report  # noqa: PLC0415
+    from feddag.cli.cell_progress import show_cells  # noqa: PLC0415
+    from feddag.experiments.report import make_report, write_report  # noqa: PLC0415
 
     if out is not None:
         check_target(out, store)
     kept = Store(store, create=False)
-    with shown_cells(Console(stderr=True, highlight=False), quiet=quiet, unit="experiments") as progress:
+    with show_cells(Console(stderr=True, highlight=False), quiet=quiet, unit="experiments") as progress:
         if out is None:
-            told = written_page(kept, progress=progress).page
+            printed = make_report(kept, progress=progress).page
         else:
             write_report(kept, out, progress=progress)
-            told = f"Wrote {out}\n"
-    typer.echo(told, nl=False)
+            printed = f"Wrote {out}\n"
+    typer.echo(printed, nl=False)
 
 
 def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word every reader expects here
@@ -272,14 +273,14 @@ def list(*, store: StoreFile = DEFAULT_STORE) -> None:  # noqa: A001 - the word 
 
     Example: feddag experiment list
     """
-    from feddag.experiments.comparison import cells_there  # noqa: PLC0415
+    from feddag.experiments.comparison import count_cells  # noqa: PLC0415
 
     kept = Store(store, create=False) if store != DEFAULT_STORE or store.exists() else None
     table = bare_table()
     for heading in ("name", "in the paper", "what", "cells", "there"):
         table.add_column(heading, no_wrap=heading == "name")
     for each in experiments().values():
-        there, cells = cells_there(each, kept)
+        there, cells = count_cells(each, kept)
         table.add_row(each.name, each.place, Text(each.title), str(cells), "" if kept is None else str(there))
     stdout().print(table)
 
@@ -294,10 +295,10 @@ def _named(name: str, methods: str | None, nodes: str | None) -> Sequence[Experi
     return every
 
 
-def _each(
+def _change_each(
     parts: Sequence[Experiment], changed_parts: Callable[[Experiment], Sequence[Experiment]], refused: str
 ) -> Sequence[Experiment]:
-    """What each of them is changed to; of several, those for which that is an error are named and left out."""
+    """Change each part; of several, name and leave out those for which the change is an error."""
     changed, errors = [], {}
     for part in parts:
         try:
@@ -317,7 +318,7 @@ def _leave_out(which: Sequence[str], why: str) -> None:
 
 
 def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[Experiment]:
-    """Without what needs a folder that was not given, unless nothing else was asked for."""
+    """Leave out experiments that need a folder that was not given, unless there are no others."""
     needing = [part.name for part in parts if _needs_folder(part)]
     if folder is not None and not needing:
         raise FeddagError(f"--folder is for hippocampus alone. Leave it out for {parts[0].name}.")
@@ -328,7 +329,7 @@ def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[E
 
 
 def _known(experiment: Experiment, methods: str | None, nodes: str | None) -> tuple[str | None, str | None]:
-    """Those of the methods and of the numbers of variables that the experiment has; all, to be refused, if none."""
+    """Return the methods and the numbers of variables that the experiment has; all, to be refused, if none."""
     sizes = {str(setting.nodes) for setting in experiment.settings}
     return (
         methods and (",".join(name for name in names(methods) if experiment.has(name)) or methods),
@@ -345,7 +346,7 @@ def _needs_folder(experiment: Experiment) -> bool:
 
 
 def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:
-    return experiment.restricted(
+    return experiment.restrict(
         methods=None if methods is None else names(methods),
         nodes=None if nodes is None else _numbers(nodes),
         data=data,
@@ -359,7 +360,7 @@ def _numbers(nodes: str) -> Sequence[int]:
     return [int(each) for each in found]
 
 
-def _told(parameters: Mapping[str, Any]) -> str:
+def _join(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
@@ -368,16 +369,16 @@ def _check_jobs(jobs: int, dask: str | None) -> None:
         raise FeddagError("With --dask its workers compute the cells, as many as there are. Leave out --jobs.")
 
 
-def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:
+def _compute(compute: Any, dask: str | None, *, quiet: bool) -> Any:
     """Compute cells under a progress that can be interrupted."""
-    from feddag.cli.cell_progress import shown_cells  # noqa: PLC0415
+    from feddag.cli.cell_progress import show_cells  # noqa: PLC0415
     from feddag.experiments.running import on_dask  # noqa: PLC0415
     from feddag.experiments.running import run as run_cells  # noqa: PLC0415
 
     try:
         with (
             on_dask(dask) if dask else nullcontext(),
-            shown_cells(Console(stderr=True, highlight=False), quiet=quiet) as show,
+            show_cells(Console(stderr=True, highlight=False), quiet=quiet) as show,
             interrupted_at_once() as raise_if_interrupted,
         ):
 
@@ -391,7 +392,7 @@ def _computed(compute: Any, dask: str | None, *, quiet: bool) -> Any:
         raise typer.Exit(EXIT_CODE) from None
 
 
-def _tell(outcome: Any, store: Path) -> None:
+def _print_outcome(outcome: Any, store: Path) -> None:
     parts = [f"{outcome.computed} cells computed", f"{outcome.there_before} were there already"]
     if outcome.elsewhere:
         parts.append(f"{outcome.elsewhere} are another process's")

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper, and more, from one command: declared as data, run once, kept in one store."""
+"""Run the tables and figures of the paper, and more: declared as data, run once, kept in one store."""
 
 from __future__ import annotations
 

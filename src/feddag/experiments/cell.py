@@ -1,4 +1,4 @@
-"""One cell of a table: a method with its parameters, on one draw of one setting. It knows of no experiment."""
+"""One fit of a table: a method with its parameters, on one draw of one setting. It knows no experiment."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ _OF_THE_RUN = {"seed": "--seeds", "workers": "--jobs"}
 
 @dataclass(frozen=True)
 class Cell:
+    """One fit, identified by its `key`."""
+
     setting: Setting
     method: str
     regime: Regime
     seed: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Those that are given; the method's own defaults hold for the others."""
+    """The parameters to set; the method's own defaults hold for the others."""
 
     @cached_property
     def key(self) -> str:
-        """Of all that decides the result.
+        """Hash everything that decides the result.
 
         Defaults are left out, so that a new parameter leaves old results valid; `agrees` finds a changed one.
         """
@@ -50,7 +52,7 @@ class Cell:
 
     @cached_property
     def all_parameters(self) -> dict[str, Any]:
-        """Every hyper-parameter, defaults too, in the types that JSON has."""
+        """List every hyper-parameter, defaults too, in the types of JSON."""
         defaults = self._defaults()
         seeded = {"seed": self.seed} if "seed" in defaults else {}
         resolved = {**defaults, **self.parameters, **seeded}
@@ -61,6 +63,7 @@ class Cell:
         return all(name in self.all_parameters and self.all_parameters[name] == its for name, its in parameters.items())
 
     def learner(self, workers: int | None = None) -> Any:
+        """Make the learner, with the cell's seed and this many workers where it takes them."""
         parameters = dict(self.parameters)
         known = self._defaults()
         if "seed" in known:
@@ -79,11 +82,12 @@ class Cell:
 
     @property
     def seed_matters(self) -> bool:
-        """A real data set is one draw: a method without chance gives the same on every seed."""
+        """Whether another seed can give another result: a real data set is one draw."""
         return not isinstance(self.setting, Real) or "seed" in self._defaults()
 
     @property
     def title(self) -> str:
+        """Name the cell for people."""
         given = "".join(f" {name}={value}" for name, value in self.parameters.items())
         return f"{self.method}{given}, {self.regime}: {self.setting.title}, seed {self.seed}"
 
@@ -101,13 +105,13 @@ class Cell:
 
 
 def same(value: Any, other: Any) -> bool:
-    """One site (1) is not the share of all (1.0)."""
+    """Compare type and value: one site (1) is not the share of all (1.0)."""
     return (type(value), value) == (type(other), other)
 
 
 @cache
 def _own_defaults(estimator: str) -> dict[str, Any]:
-    """Of a learner's parameters; kept, since a table has thousands of cells."""
+    """Return a learner's default parameters; cached, since a table has thousands of cells."""
     module, name = estimator.split(":")
     return {
         name: each.default for name, each in inspect.signature(getattr(import_module(module), name)).parameters.items()

@@ -1,4 +1,4 @@
-"""Ours beside the published: what the store holds of an experiment, line by line, and how sure a difference is."""
+"""Our results beside the published ones: what the store holds of an experiment, and how sure a difference is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Entry:
 
     mean: float | None = None
     deviation: float | None = None
-    """Over seeds; none of a single one."""
+    """Over seeds; None for a single seed."""
     published: Figure | None = None
     verdict: str | None = None
     """Better, within, worse or different, by the published standard deviation."""
@@ -39,10 +39,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
+    """A row of the table with our results."""
+
     row: Row
     entries: Mapping[str, Entry]
     by_seed: Mapping[int, float] = field(default_factory=dict)
-    """The first metric, for tests."""
+    """The first metric, for the tests of significance."""
     seeds: int = 0
     seconds: float | None = None
     """Of the fastest fit, which other work on the machine disturbed least."""
@@ -50,10 +52,11 @@ class Line:
     bytes_sent: float | None = None
     chosen: str = "declared"
     p_value: float | None = None
-    """Of no difference from the reference; none where too few seeds are shared."""
+    """Of no difference from the reference; None where too few seeds are shared."""
 
     @property
     def name(self) -> str:
+        """Name the row, and how its parameters were chosen."""
         return self.row.name + ("" if self.chosen == "declared" else f" ({self.chosen})")
 
 
@@ -65,13 +68,13 @@ class Block:
     title: str
     lines: tuple[Line, ...]
     reference: str | None
-    """The line that others were tested against; none where too few seeds allow no test."""
+    """The line that others were tested against; None where there are too few seeds for a test."""
     stands_in_for: str | None = None
     """The declared reference, where that has too few seeds."""
 
     @property
     def tested_against(self) -> str | None:
-        """For a reader; none where nothing was tested."""
+        """Describe the reference for a reader; None where nothing was tested."""
         if all(line.p_value is None for line in self.lines):
             return None
         if self.stands_in_for is None:
@@ -80,23 +83,27 @@ class Block:
 
     @property
     def seeds(self) -> list[int]:
-        """Of all lines."""
+        """Return the seeds of all lines."""
         return sorted({seed for line in self.lines for seed in line.by_seed})
 
     @property
     def filled(self) -> bool:
+        """Whether any line has a result."""
         return any(line.seeds for line in self.lines)
 
 
-def cells_there(experiment: Experiment, store: Store | None) -> tuple[int, int]:
-    """How many cells the store holds, and of how many: each once, and none of the sanity rows, which cost nothing."""
+def count_cells(experiment: Experiment, store: Store | None) -> tuple[int, int]:
+    """Count the cells that the store holds, and all cells: each once, without the sanity rows, which cost nothing."""
     learning = replace(experiment, rows=tuple(row for row in experiment.rows if not row.sanity))
     cells = {cell.key: cell for cell in learning.cells()}
-    return 0 if store is None else len(store.of(cells.values())), len(cells)
+    return 0 if store is None else len(store.results_of(cells.values())), len(cells)
 
 
-def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
-    """The experiment's rows; further methods that have results; and parameters that were tuned, or chosen by hand."""
+def compare_with_published(experiment: Experiment, store: Store, seeds: Sequence[int] | None = None) -> list[Block]:
+    """Put the store's results beside the published figures, setting by setting.
+
+    A block holds the experiment's rows, further methods that have results, and parameters tuned or chosen by hand.
+    """
     seeds = experiment.seeds if seeds is None else tuple(seeds)
     rows, further = experiment.rows, experiment.further_rows()
     cells = {
@@ -104,10 +111,10 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
         for setting in experiment.settings
         for k, row in enumerate([*rows, *further, *experiment.beside])
     }
-    kept = store.of(cell for each in cells.values() for cell in each)
+    kept = store.results_of(cell for each in cells.values() for cell in each)
     tuned = _tuned(experiment, store, [*rows, *further], seeds, kept)
     told = {*kept, *(each.key for found in tuned.values() for _, results in found for each in results)}
-    others = _chosen_otherwise(store, told, seeds)
+    others = _undeclared(store, told, seeds)
     blocks = []
     for setting in experiment.settings:
         lines = [
@@ -124,14 +131,14 @@ def compared(experiment: Experiment, store: Store, seeds: Sequence[int] | None =
             for row, results in (*tuned[setting], *others[json.dumps(setting.identity(), sort_keys=True)])
             if row.method in sanity
         ]
-        blocks.append(_tested(experiment, setting, lines, beside))
+        blocks.append(_test_lines(experiment, setting, lines, beside))
     return blocks
 
 
 def _tuned(
     experiment: Experiment, store: Store, rows: Sequence[Row], seeds: Sequence[int], kept: Container[str]
 ) -> dict[Setting, list[tuple[Row, list[Result]]]]:
-    """By setting, results with the parameters that were tuned for a row, whoever else may declare the same."""
+    """Find, by setting, the results with the parameters that were tuned for a row."""
     by_name = {row.in_regime: row for row in rows}
     found: dict[Setting, list[tuple[Row, list[Result]]]] = defaultdict(list)
     for each in store.tuned(experiment.name):
@@ -140,19 +147,17 @@ def _tuned(
                 continue
             row = by_name[each.row]
             row = replace(row, parameters={**row.parameters, **each.parameters})
-            results = store.of(row.cell(setting, seed) for seed in seeds)
+            results = store.results_of(row.cell(setting, seed) for seed in seeds)
             if results and not any(key in kept for key in results):
                 tuned = [replace(result, chosen="tuned") for result in results.values()]
-                found[setting].append((_told_apart(tuned[0]), tuned))
+                found[setting].append((_distinguished_row(tuned[0]), tuned))
     return found
 
 
-def _chosen_otherwise(
-    store: Store, kept: Container[str], seeds: Sequence[int]
-) -> dict[str, list[tuple[Row, list[Result]]]]:
-    """By setting, results whose parameters no experiment declares."""
+def _undeclared(store: Store, kept: Container[str], seeds: Sequence[int]) -> dict[str, list[tuple[Row, list[Result]]]]:
+    """Find, by setting, the results whose parameters no experiment declares."""
     grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in store.chosen_otherwise():
+    for result in store.undeclared():
         if result.key in kept or result.seed not in seeds or not _is_current(result):
             continue
         named = {name: value for name, value in result.parameters.items() if name != "seed"}
@@ -160,13 +165,15 @@ def _chosen_otherwise(
         grouped[setting, json.dumps([result.method, result.regime, result.chosen, named])].append(result)
     found: dict[str, list[tuple[Row, list[Result]]]] = defaultdict(list)
     for (setting, _), results in grouped.items():
-        found[setting].append((_told_apart(results[0]), results))
+        found[setting].append((_distinguished_row(results[0]), results))
     return found
 
 
-def _told_apart(result: Result) -> Row:
-    """A row that is named by what is not as the method has it by itself."""
-    defaults = Cell(settings.of(result.setting), result.method, METHODS[result.method].regimes[0], 0).all_parameters
+def _distinguished_row(result: Result) -> Row:
+    """Make a row that is named by the parameters that differ from the method's defaults."""
+    defaults = Cell(
+        settings.setting_from(result.setting), result.method, METHODS[result.method].regimes[0], 0
+    ).all_parameters
     changed = {
         name: value
         for name, value in result.parameters.items()
@@ -179,7 +186,7 @@ def _told_apart(result: Result) -> Row:
 def _is_current(result: Result) -> bool:
     """Whether today's code would compute it: the same version of the method, on the same data."""
     known = result.method in METHODS and result.method_version == METHODS[result.method].version
-    return known and result.setting_version == settings.of(result.setting).version
+    return known and result.setting_version == settings.setting_from(result.setting).version
 
 
 def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> Line:
@@ -209,11 +216,11 @@ def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence
     if not ours:
         return Entry(published=figure)
     mean = fmean(ours)
-    verdict = None if figure is None else figure.judged(mean, lower_is_better=LOWER_IS_BETTER[metric])
+    verdict = None if figure is None else figure.judge(mean, lower_is_better=LOWER_IS_BETTER[metric])
     return Entry(mean, pstdev(ours) if len(ours) > 1 else None, figure, verdict)
 
 
-def _tested(experiment: Experiment, setting: Setting, lines: Sequence[Line], beside: Sequence[Line]) -> Block:
+def _test_lines(experiment: Experiment, setting: Setting, lines: Sequence[Line], beside: Sequence[Line]) -> Block:
     """Each line against the reference, or, where that has too few seeds, against the best line that has enough."""
     title = setting.titled(experiment.axis)
     enough = [line for line in (*lines, *beside) if len(line.by_seed) >= ENOUGH_SEEDS and not line.row.sanity]
@@ -241,7 +248,7 @@ def _as_published(setting: Setting, row: Row) -> bool:
 
 
 def signed_rank(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:
-    """Wilcoxon's p over the seeds that both have: the same data, so the differences are paired."""
+    """Compute Wilcoxon's p over the seeds that both have: the same data, so the differences are paired."""
     shared = [seed for seed in ours if seed in theirs]
     if len(shared) < ENOUGH_SEEDS:
         return None

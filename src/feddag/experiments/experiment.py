@@ -1,4 +1,4 @@
-"""An experiment is data: a file in `tables/` names settings, rows and seeds; here it is read and crossed to cells."""
+"""Experiments as data: a file in `tables/` names settings, rows and seeds; this module reads it and makes the cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from feddag.errors import FeddagError
 from feddag.experiments import published, settings
 from feddag.experiments.cell import Cell
-from feddag.experiments.seeds import REPORTED, parsed
+from feddag.experiments.seeds import REPORTED, parse_seeds
 from feddag.experiments.settings import Data, Setting
 from feddag.learners.registry import METHODS, REGIMES, Regime
 
@@ -39,16 +39,17 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Unique in a regime."""
+        """Return the label with the varied parameter: unique in a regime."""
         varied = "" if self.varied is None else f", {self.varied}={self.parameters[self.varied]}"
         return f"{self.label}{varied}"
 
     @property
     def in_regime(self) -> str:
-        """Unique in a table whose methods run in several regimes."""
+        """Return name and regime: unique in a table whose methods run in several regimes."""
         return f"{self.name}, {self.regime}"
 
     def cell(self, setting: Setting, seed: int) -> Cell:
+        """Make the cell of this row in a setting."""
         return Cell(setting, self.method, self.regime, seed, self.parameters)
 
 
@@ -72,24 +73,31 @@ class Experiment:
     metrics: tuple[str, ...] = ("SHD", "TPR")
     seeds: tuple[int, ...] = REPORTED
     open: bool = True
-    """To further methods that have results; closed once its rows were chosen."""
+    """Whether it also shows further methods that have results; False once its rows were chosen."""
     beside: tuple[Row, ...] = ()
-    """Not shown, since others were chosen, but what they are tested against."""
+    """Rows that are not shown, but that the chosen ones are tested against."""
 
     @property
     def heading(self) -> str:
+        """Return the title and its place in the paper."""
         return f"{self.title} ({self.place})"
 
-    def restricted(
+    def restrict(
         self,
         *,
         methods: Sequence[str] | None = None,
         nodes: Sequence[int] | None = None,
         data: Data | None = None,
     ) -> Experiment:
-        """A part of it, or the same on other data. Methods are named by their rows, or as they are registered."""
+        """Return a part of the experiment, or the same on other data.
+
+        Args:
+            methods: Labels of rows, or names of registered methods; None for all rows.
+            nodes: Numbers of variables; None for all.
+            data: The kind of data; None for the experiment's own.
+        """
         if data is not None:
-            return self._on(data).restricted(methods=methods, nodes=nodes)
+            return self._on(data).restrict(methods=methods, nodes=nodes)
         chosen, rows = self.settings, self.rows
         if nodes is not None:
             known = {setting.nodes for setting in chosen}
@@ -107,7 +115,7 @@ class Experiment:
         return replace(self, settings=chosen, rows=rows, beside=beside, open=self.open and methods is None)
 
     def _on(self, data: Data) -> Experiment:
-        """The same on other data, of which the paper has nothing."""
+        """Return the same on other data, for which the paper has no figures."""
         changed = tuple(dict.fromkeys(settings.with_data(setting, data) for setting in self.settings))
         if changed == self.settings:
             return self
@@ -115,7 +123,7 @@ class Experiment:
         return replace(self, settings=changed, title=f"{self.title}, {data}", place=BEYOND, about=about)
 
     def has(self, name: str) -> bool:
-        """Whether a row goes by this name, or any method, which could then be one."""
+        """Whether a row or a registered method has this name."""
         return name in METHODS or any(name in (row.label, row.method) for row in self.rows)
 
     def _named(self, name: str) -> list[Row]:
@@ -126,14 +134,14 @@ class Experiment:
         return [row for row in self.rows if name in (row.label, row.method)] or [further_row(name)]
 
     def further_rows(self) -> list[Row]:
-        """Methods that are registered, and no row here: each in its own regime, with its defaults."""
+        """Return rows for the registered methods without a row here: each in its own regime, with its defaults."""
         if not self.open or self.kind != "table":
             return []
         here = {row.method for row in self.rows}
         return [further_row(name) for name in METHODS if name not in here]
 
     def cells(self, seeds: Iterable[int] | None = None) -> Iterator[Cell]:
-        """By setting and seed, so that methods find the data drawn."""
+        """Make the cells, by setting and seed, so that the methods share each draw of the data."""
         seeds = tuple(self.seeds if seeds is None else seeds)
         for setting in self.settings:
             for position, seed in enumerate(seeds):
@@ -143,7 +151,7 @@ class Experiment:
                         yield cell
 
     def figure(self, setting: Setting, row: Row, metric: str) -> published.Figure | None:
-        """What the paper has for it."""
+        """Find the published figure; None where the paper has none."""
         if setting.published is None or row.published_as is None:
             return None
         participation = float(row.parameters.get("participation", 1.0))
@@ -151,12 +159,13 @@ class Experiment:
 
 
 def further_row(name: str) -> Row:
+    """Make a row of a registered method, in its own regime, with its defaults."""
     return Row(name, name, METHODS[name].regimes[0])
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """All, by name, those of the paper in its order."""
+    """Read all experiments, by name, in the order of the paper."""
     found = [
         _read(entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8"))
         for entry in (files("feddag.experiments") / "tables").iterdir()
@@ -166,6 +175,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def find_experiment(name: str) -> Experiment:
+    """Find an experiment by its name."""
     if name in experiments():
         return experiments()[name]
     close = get_close_matches(name, experiments(), n=1)
@@ -200,7 +210,7 @@ def _read(name: str, text: str) -> Experiment:
         name=name,
         title=content["title"],
         place=content["place"],
-        settings=tuple(each for described in content["settings"] for each in _crossed(described)),
+        settings=tuple(each for described in content["settings"] for each in _cross(described)),
         rows=rows,
         reference=reference,
         about=content.get("about", ""),
@@ -208,18 +218,18 @@ def _read(name: str, text: str) -> Experiment:
         kind=content.get("kind", "table"),
         axis=content.get("axis"),
         metrics=tuple(content.get("metrics", ("SHD", "TPR"))),
-        seeds=parsed(content["seeds"]) if "seeds" in content else REPORTED,
+        seeds=parse_seeds(content["seeds"]) if "seeds" in content else REPORTED,
     )
 
 
-def _crossed(described: Mapping[str, Any]) -> Iterator[Setting]:
-    """A setting for each combination of the values that are lists."""
+def _cross(described: Mapping[str, Any]) -> Iterator[Setting]:
+    """Make a setting for each combination of the values that are lists."""
     lists = [value if isinstance(value, list) else [value] for value in described.values()]
     for values in product(*lists):
         each = dict(zip(described, values, strict=True))
         if "total_rows" in each:
             each["rows"] = each.pop("total_rows") // each["sites"]
-        yield settings.of(each)
+        yield settings.setting_from(each)
 
 
 def _rows(where: str, content: Mapping[str, Any]) -> tuple[Row, ...]:
@@ -230,7 +240,7 @@ def _rows(where: str, content: Mapping[str, Any]) -> tuple[Row, ...]:
         if regime not in REGIMES:
             raise FeddagError(f"{where}: rows must be by regime, one of {', '.join(REGIMES)}. Got {regime!r} instead.")
         rows += [_row(where, label, cast(Regime, regime), given) for label in labels]
-    rows = [varied for row in rows for varied in _varied(row, content.get("vary", {}))]
+    rows = [varied for row in rows for varied in _vary(row, content.get("vary", {}))]
     sanity = [_row(where, label, "federated", {}) for label in known["sanity"]]
     return (*rows, *(replace(row, sanity=True, published_as=None) for row in sanity))
 
@@ -245,7 +255,7 @@ def _row(where: str, label: str, regime: Regime, given: Mapping[str, Any]) -> Ro
     return Row(label, method, regime, parameters, published_as=described.get("published", label))
 
 
-def _varied(row: Row, vary: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
+def _vary(row: Row, vary: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
     if not vary:
         yield row
     for name, values in vary.items():

@@ -1,4 +1,4 @@
-"""A comparison in text, Markdown, LaTeX, HTML or CSV."""
+"""Write a comparison in text, Markdown, LaTeX, HTML or CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from feddag.experiments.comparison import Block, Entry, Line
 from feddag.experiments.experiment import Experiment
 from feddag.experiments.reasons import notes
-from feddag.experiments.seeds import role_of, shortly
+from feddag.experiments.seeds import format_seeds, role_of
 
 Format = Literal["text", "markdown", "latex", "csv", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -39,13 +39,19 @@ _LATEX = {
 _DIGITS = {"SHD": 1, "NNZ": 1, "impossible": 1, "TPR": 2, "FDR": 2}
 
 
-def written(experiment: Experiment, blocks: Sequence[Block], format: Format) -> str:  # noqa: A002
-    """All blocks; a trailing newline."""
+def render(experiment: Experiment, blocks: Sequence[Block], format: Format) -> str:  # noqa: A002
+    """Render all blocks in a format, with a newline at the end."""
     return _WRITERS[format](experiment, blocks)
 
 
 def grid(experiment: Experiment, block: Block, *, published: bool | None = None) -> tuple[list[str], list[list[str]]]:
-    """A header, and a list of texts for each line; with the published figures if there are any, unless told."""
+    """Make the header, and the texts of each line.
+
+    Args:
+        experiment: Whose metrics are the columns.
+        block: The lines.
+        published: Whether to show published figures; None shows them where there are any.
+    """
     published = _has_published(block) if published is None else published
     header = ["regime", "method"]
     for metric in experiment.metrics:
@@ -81,15 +87,14 @@ def _spread(mean: float, deviation: float | None, metric: str) -> str:
 
 
 def _below(experiment: Experiment, block: Block) -> list[str]:
-    """What the signs mean that stand in the block, and of which seeds it is; then why figures are off the published
-    ones."""
+    """Explain the signs in the block, list its seeds, and say why figures differ from the published ones."""
     signs = [f"{LEGEND}."] if _has_published(block) else []
     if block.tested_against:
         signs.append(f"p: signed-rank test of {experiment.metrics[0]} against {block.tested_against}.")
     if block.seeds:
         chosen_on = [seed for seed in block.seeds if role_of(seed) == "tuning"]
-        warning = f" Parameters are chosen on {shortly(chosen_on)}." if chosen_on else ""
-        signs.append(f"Seeds {shortly(block.seeds)}.{warning}")
+        warning = f" Parameters are chosen on {format_seeds(chosen_on)}." if chosen_on else ""
+        signs.append(f"Seeds {format_seeds(block.seeds)}.{warning}")
     return [*([" ".join(signs)] if signs else []), *notes(block)]
 
 
@@ -106,11 +111,13 @@ def _text(experiment: Experiment, blocks: Sequence[Block]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Make a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def markdown_list(texts: Sequence[str]) -> str:
+    """Make a Markdown list."""
     return "\n".join(f"- {text}" for text in texts)
 
 
@@ -127,19 +134,19 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
     for block in blocks:
         header, rows = grid(experiment, block)
         below = [
-            rf"\par\smallskip\raggedright\footnotesize {_escaped(note, _LATEX)}" for note in _below(experiment, block)
+            rf"\par\smallskip\raggedright\footnotesize {_escape(note, _LATEX)}" for note in _below(experiment, block)
         ]
-        body = "\n".join(" & ".join(_escaped(text, _LATEX) for text in row) + r" \\" for row in rows)
+        body = "\n".join(" & ".join(_escape(text, _LATEX) for text in row) + r" \\" for row in rows)
         parts.append(
             "\n".join(
                 [
                     r"\begin{table}[ht]",
                     r"\centering",
-                    rf"\caption{{{_escaped(f'{experiment.title}: {block.title}', _LATEX)}}}",
+                    rf"\caption{{{_escape(f'{experiment.title}: {block.title}', _LATEX)}}}",
                     r"\begin{adjustbox}{max width=\linewidth}",
                     rf"\begin{{tabular}}{{{'l' * len(header)}}}",
                     r"\toprule",
-                    " & ".join(_escaped(text, _LATEX) for text in header) + r" \\",
+                    " & ".join(_escape(text, _LATEX) for text in header) + r" \\",
                     r"\midrule",
                     body,
                     r"\bottomrule",
@@ -153,7 +160,7 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _escaped(text: str, signs: Mapping[str, str]) -> str:
+def _escape(text: str, signs: Mapping[str, str]) -> str:
     return "".join(signs.get(sign, sign) for sign in text)
 
 
@@ -172,7 +179,7 @@ def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
 
 
 def _csv(experiment: Experiment, blocks: Sequence[Block]) -> str:
-    """For programs: a row for each metric of each line, nothing rounded."""
+    """Write a row for each metric of each line, nothing rounded: for programs."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     which = ("experiment", "setting", "data", "regime", "row", "method", "parameters", "chosen", "seeds")

@@ -1,4 +1,4 @@
-"""An experiment as a picture: bars of a table, curves along an axis, or the course of an optimisation."""
+"""Draw an experiment: bars of a table, curves along an axis, or the course of an optimisation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from feddag.errors import FeddagError
-from feddag.experiments.comparison import Block, Entry, Line, compared
+from feddag.experiments.comparison import Block, Entry, Line, compare_with_published
 from feddag.experiments.experiment import Experiment
 from feddag.experiments.published import Figure as Published
 from feddag.experiments.result import Result, history_of
@@ -27,7 +27,7 @@ COURSES = {"rho": "ρ", "alpha": "α", "h": "h", "l1_distance": "ℓ1 between si
 SNAPSHOTS = 6
 OURS, THEIRS, SANITY = "#4c78a8", "#e45756", "#b0b0b0"
 LETTERS_PER_INCH = 12
-"""Of a heading."""
+"""In a heading."""
 MARKERS = {"all": "s", "separate": "^", "federated": "o", "voting": "v"}
 SANITY_STYLES = {
     "empty": {"ls": "-", "marker": "."},
@@ -53,13 +53,13 @@ def plot(
 
 
 def picture(experiment: Experiment, store: Store, suffix: str, seeds: Sequence[int] | None = None) -> bytes:
-    """The same results give the same bytes."""
+    """Draw the picture; the same results give the same bytes."""
     matplotlib = imported("matplotlib", "experiments", "Plots need Matplotlib")
     with matplotlib.rc_context({"svg.hashsalt": "feddag", "svg.fonttype": "none"}):
         if experiment.kind == "history":
             figure = _courses(experiment, store, seeds)
         else:
-            blocks = [block for block in compared(experiment, store, seeds) if block.filled]
+            blocks = [block for block in compare_with_published(experiment, store, seeds) if block.filled]
             if not blocks:
                 raise _nothing(experiment)
             figure = _curves(experiment, blocks) if experiment.kind == "curve" else _bars(experiment, blocks)
@@ -74,7 +74,7 @@ def picture(experiment: Experiment, store: Store, suffix: str, seeds: Sequence[i
 def _figure(
     panels: int, columns: int, *, size: tuple[float, float], heights: Sequence[float] | None = None
 ) -> tuple[Any, list[Any]]:
-    """Panels row by row; `size` in inches, `heights` of the rows relative to each other."""
+    """Make a figure with panels row by row; `size` in inches, `heights` of the rows relative to each other."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=size, layout="constrained")
@@ -95,7 +95,7 @@ def can_compare(block: Block) -> bool:
 
 
 def _bars(experiment: Experiment, blocks: Sequence[Block]) -> Any:
-    """A panel for each setting with something to compare, as high as it has lines."""
+    """Draw a panel for each setting with something to compare, as high as it has lines."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     metric = experiment.metrics[0]
@@ -131,13 +131,13 @@ def _bars(experiment: Experiment, blocks: Sequence[Block]) -> Any:
 
 
 def _spread(figures: Sequence[Entry | Published]) -> list[list[float]]:
-    """Standard deviations to either side; no metric is below 0."""
+    """Return standard deviations to either side; no metric is below 0."""
     deviations = [each.deviation or 0.0 for each in figures]
     return [[min(side, each.mean or 0.0) for side, each in zip(deviations, figures, strict=True)], deviations]
 
 
 def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
-    """A panel for each group of settings, or of a varied parameter, that differ along the axis alone."""
+    """Draw a panel for each group of settings, or of a varied parameter, that differ along the axis alone."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     metric = experiment.metrics[0]
@@ -186,7 +186,7 @@ def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
 
 
 def _panels(experiment: Experiment, blocks: Sequence[Block]) -> dict[tuple[str, str], dict[str, list[Point]]]:
-    """By title and axis, and by line, the points along the axis."""
+    """Group the points along the axis, by title and axis, and by line."""
     axis, metric = experiment.axis or "nodes", experiment.metrics[0]
     panels: dict[tuple[str, str], dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for block in blocks:
@@ -212,7 +212,7 @@ def _has_a_course(lines: Mapping[str, Sequence[Point]]) -> bool:
 
 
 def _without(axis: str, block: Block) -> str:
-    """The title that all settings along the axis share."""
+    """Return the title that all settings along the axis share."""
     if axis == "nodes":
         return block.setting.title.replace(f", {block.setting.nodes} nodes", "")
     same = {"rows": {"rows": 600}, "sites": {"sites": 10, "rows": 600}}[axis]
@@ -224,11 +224,11 @@ def _named(line: Line) -> str:
 
 
 def _courses(experiment: Experiment, store: Store, seeds: Sequence[int] | None) -> Any:
-    """Figures 3 and 4 of the paper: for each setting the coefficients, then the graph after some sub-problems."""
+    """Draw figures 3 and 4 of the paper: for each setting the coefficients, then the graph after some sub-problems."""
     import numpy as np  # noqa: PLC0415
 
     cells = [cell for cell in experiment.cells(seeds) if cell.method == "feddag"]
-    kept = store.of(cells)
+    kept = store.results_of(cells)
     found: list[tuple[str, Result]] = [
         (f"{cell.setting.title}, seed {cell.seed}", kept[cell.key])
         for cell in cells

@@ -32,14 +32,18 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Figure:
+    """A published mean and its standard deviation."""
+
     mean: float
     deviation: float
     half_a_digit: float
     """How far the printed mean may be from the true one."""
 
-    def judged(self, mean: float, *, lower_is_better: bool | None) -> str:
-        """Whether our mean is "better", "within" a published standard deviation, "worse"; or, of a figure that is
-        neither good nor bad, "different"."""
+    def judge(self, mean: float, *, lower_is_better: bool | None) -> str:
+        """Judge our mean by the published standard deviation: "better", "within" or "worse".
+
+        Where `lower_is_better` is None, a mean outside is "different".
+        """
         if abs(mean - self.mean) <= max(self.deviation, self.half_a_digit) + _ROUNDING:
             return "within"
         if lower_is_better is None:
@@ -49,7 +53,7 @@ class Figure:
 
 @cache
 def figures() -> dict[Key, Figure | None]:
-    """None where the paper prints NaN."""
+    """Read the published figures by their place; None where the paper prints NaN."""
     with PUBLISHED.open(encoding="utf-8") as file:
         return {_key(row): _figure(row) for row in csv.DictReader(file)}
 
@@ -57,7 +61,7 @@ def figures() -> dict[Key, Figure | None]:
 def find(
     tables: Iterable[str], of: tuple[str, str, int, int], participation: float, regime: str, method: str, metric: str
 ) -> Figure | None:
-    """The first of the tables that has it."""
+    """Find a figure in the first of the tables that has it."""
     for table in tables:
         key = Key(table, *of, participation, regime, method, metric)
         if key in figures():

@@ -1,4 +1,4 @@
-"""Why a figure of ours is off the published one: what was found out is data, in `reasons.toml`."""
+"""Why a figure of ours differs from the published one: known reasons are data, in `reasons.toml`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ _NEEDED, _OPTIONAL = frozenset(("row", "regime", "why")), frozenset(("metrics", 
 
 @dataclass(frozen=True)
 class Reason:
-    """Holds for a row of the tables in a regime; in all settings, for all metrics and both ways unless it says so."""
+    """A known reason for a row of the tables in a regime; without limits it holds everywhere and both ways."""
 
     row: str
     regime: str
     why: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What a setting must have, such as its functions; one value, or a list of which one must be."""
+    """What a setting must have, such as its functions: one value, or a list of possible values."""
     metrics: tuple[str, ...] = ()
     verdict: str | None = None
 
     def fits(self, setting: Setting, line: Line, metric: str, verdict: str | None) -> bool:
+        """Whether the reason holds for a metric of a line."""
         return (
             (self.row, self.regime) == (line.row.label, line.row.regime)
             and self.verdict in (None, verdict)
@@ -45,11 +46,12 @@ class Reason:
 
 @cache
 def reasons() -> tuple[Reason, ...]:
-    """All that are known."""
+    """Read all known reasons."""
     return read((files("feddag.experiments") / "reasons.toml").read_text(encoding="utf-8"))
 
 
 def read(text: str) -> tuple[Reason, ...]:
+    """Read reasons from TOML."""
     found = []
     for described in tomllib.loads(text).get("reason", ()):
         if not _NEEDED <= set(described) <= _NEEDED | _OPTIONAL:
@@ -62,19 +64,21 @@ def read(text: str) -> tuple[Reason, ...]:
 
 
 def notes(block: Block) -> list[str]:
-    """Why, for every line with a figure off the published one by more than its standard deviation."""
+    """Explain every line with a figure off the published one by more than its standard deviation."""
     told = []
     for line in block.lines:
         by_reason: dict[str, list[str]] = {}
         for metric, entry in line.entries.items():
             if entry.verdict not in (None, "within"):
-                by_reason.setdefault(why(block.setting, line, metric, entry), []).append(f"{metric} {entry.verdict}")
+                by_reason.setdefault(explain(block.setting, line, metric, entry), []).append(
+                    f"{metric} {entry.verdict}"
+                )
         told += [f"{line.row.in_regime} ({', '.join(which)}): {reason}." for reason, which in by_reason.items()]
     return told
 
 
-def why(setting: Setting, line: Line, metric: str, entry: Entry) -> str:
-    """What is known; else whether more seeds could tell; else that nothing is."""
+def explain(setting: Setting, line: Line, metric: str, entry: Entry) -> str:
+    """Return the known reason; else whether there are too few seeds; else whether it may be chance."""
     for reason in reasons():
         if reason.fits(setting, line, metric, entry.verdict):
             return reason.why
@@ -82,12 +86,12 @@ def why(setting: Setting, line: Line, metric: str, entry: Entry) -> str:
         return UNKNOWN
     if line.seeds < ENOUGH_SEEDS:
         return "one seed only" if line.seeds == 1 else f"{line.seeds} seeds only"
-    p = by_chance(entry, line.seeds)
+    p = chance_p_value(entry, line.seeds)
     return f"may be chance (Welch's test, p = {p:.2f})" if p > CHANCE else UNKNOWN
 
 
-def by_chance(entry: Entry, seeds: int) -> float:
-    """p of Welch's test of our mean against the published one, both over random graphs."""
+def chance_p_value(entry: Entry, seeds: int) -> float:
+    """Compute p of Welch's test of our mean against the published one, both over random graphs."""
     from scipy.stats import ttest_ind_from_stats  # noqa: PLC0415 - not for an empty table
 
     ours, published = entry.mean, entry.published

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feddag.experiments import published
-from feddag.experiments.comparison import Block, cells_there, compared
+from feddag.experiments.comparison import Block, compare_with_published, count_cells
 from feddag.experiments.experiment import Experiment, experiments
 from feddag.experiments.formats import LEGEND, grid, markdown_list, markdown_table
 from feddag.experiments.plots import can_compare, is_a_curve, picture
-from feddag.experiments.reasons import UNKNOWN, notes, why
+from feddag.experiments.reasons import UNKNOWN, explain, notes
 from feddag.experiments.result import history_of
 from feddag.experiments.running import Standing
 from feddag.experiments.settings import DATA, Real, Setting
@@ -28,11 +28,11 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Report:
-    """In Markdown."""
+    """The page of results, in Markdown."""
 
     page: str
     pictures: Mapping[str, bytes]
-    """In SVG, by the experiment's name."""
+    """SVG by the experiment's name."""
 
 
 def write_report(
@@ -41,37 +41,43 @@ def write_report(
     *,
     progress: Callable[[Standing], None] = lambda standing: None,
 ) -> None:
-    """The pictures first, so that the page never shows one that is not there."""
+    """Write the page of results and its pictures; the pictures first, so that the page never shows a missing one."""
     page = Path(path)
     where = Path(FIGURES) / page.stem
-    written = report(store, pictures=where.as_posix(), progress=progress)
+    made = make_report(store, pictures=where.as_posix(), progress=progress)
     folder = page.parent / where
     folder.mkdir(parents=True, exist_ok=True)
-    for name, drawn in written.pictures.items():
+    for name, drawn in made.pictures.items():
         with atomic_write(folder / f"{name}.svg", "wb") as stream:
             stream.write(drawn)
     with atomic_write(page) as stream:
-        stream.write(written.page)
+        stream.write(made.page)
     for left in folder.glob("*.svg"):
-        if left.stem in experiments() and left.stem not in written.pictures:
+        if left.stem in experiments() and left.stem not in made.pictures:
             left.unlink()
 
 
-def report(
+def make_report(
     store: Store,
     pictures: str | None = None,
     *,
     progress: Callable[[Standing], None] = lambda standing: None,
 ) -> Report:
-    """With pictures if a folder, as seen from the page, is named for them."""
+    """Make the page of results.
+
+    Args:
+        store: The results.
+        pictures: The folder of pictures, as seen from the page; None for a page without pictures.
+        progress: Called before each experiment.
+    """
     parts, summary, drawn = [], [], {}
     counted: Counter[str] = Counter()
     beyond: defaultdict[Setting, set[str]] = defaultdict(set)
-    """What was shown that the paper has not: the next experiment with the same setting need not repeat it."""
+    """Lines beyond the paper that were shown: the next experiment with the same setting need not repeat them."""
     for done, experiment in enumerate(experiments().values()):
         progress(Standing(done, len(experiments()), experiment.name, None))
-        blocks = compared(experiment, store)
-        there, wanted = cells_there(experiment, store)
+        blocks = compare_with_published(experiment, store)
+        there, wanted = count_cells(experiment, store)
         verdicts = _verdicts(blocks)
         counted += verdicts
         shown = _worth_showing(experiment, blocks)
@@ -84,7 +90,7 @@ def report(
             parts.append(_section(experiment, shown, seen))
         for data in DATA[1:]:
             other = _on(experiment, data)
-            others = [] if other is None else _worth_showing(other, compared(other, store))
+            others = [] if other is None else _worth_showing(other, compare_with_published(other, store))
             others = [block for block in others if not _measured(block) <= beyond[block.setting]]
             if other and others:
                 parts.append(_section(other, others))
@@ -120,9 +126,9 @@ counted in each experiment.
 
 
 def _worth_a_picture(experiment: Experiment, blocks: Sequence[Block], store: Store) -> bool:
-    """What is a figure in the paper, or one of its main tables, and has something to compare."""
+    """Whether it is a figure in the paper, or one of its main tables, and has something to compare."""
     if experiment.kind == "history":
-        kept = store.of(experiment.cells())
+        kept = store.results_of(experiment.cells())
         return any(history_of(result)["graphs"] for result in kept.values())
     if experiment.kind == "curve":
         return bool(blocks)
@@ -132,12 +138,11 @@ def _worth_a_picture(experiment: Experiment, blocks: Sequence[Block], store: Sto
 def _on(experiment: Experiment, data: str) -> Experiment | None:
     if any(isinstance(setting, Real) for setting in experiment.settings):
         return None
-    return experiment.restricted(data=data)  # pyright: ignore[reportArgumentType]
+    return experiment.restrict(data=data)  # pyright: ignore[reportArgumentType]
 
 
 def _verdicts(blocks: Sequence[Block]) -> Counter[str]:
-    """How many published figures have one of ours beside them; how these are judged; and how many are off without a
-    reason that was found."""
+    """Count published figures with one of ours beside them, their verdicts, and those off without a known reason."""
     counted: Counter[str] = Counter()
     for block in blocks:
         for line in block.lines:
@@ -145,12 +150,12 @@ def _verdicts(blocks: Sequence[Block]) -> Counter[str]:
                 if entry.verdict is not None:
                     counted.update((MEASURED, entry.verdict))
                     off = entry.verdict != "within"
-                    counted[UNKNOWN] += off and UNKNOWN in why(block.setting, line, metric, entry)
+                    counted[UNKNOWN] += off and UNKNOWN in explain(block.setting, line, metric, entry)
     return counted
 
 
 def _total(counted: Mapping[str, int]) -> str:
-    """Where two tables of one experiment print the same figure, it is counted once."""
+    """Sum up all experiments; a figure that two tables of one experiment print counts once."""
     figures = published.figures().values()
     told = ", ".join(f"{counted[each]} {each}" for each in VERDICTS if each != "different" or counted[each])
     lacking = sum(figure is None for figure in figures)
@@ -158,13 +163,13 @@ def _total(counted: Mapping[str, int]) -> str:
 
 
 def _worth_showing(experiment: Experiment, blocks: Sequence[Block]) -> list[Block]:
-    """Those that have results; none of a curve that is but a point."""
+    """Return the blocks that have results; none for a curve with one point."""
     filled = [block for block in blocks if block.filled]
     return [] if experiment.kind == "curve" and not is_a_curve(experiment, filled) else filled
 
 
 def _measured(block: Block) -> set[str]:
-    """The lines that have results, each by its first cell: other tables have the same under other names."""
+    """Return the lines that have results, each by its first cell: other tables use other names for the same."""
     return {line.row.cell(block.setting, 0).key for line in block.lines if line.seeds}
 
 
@@ -179,6 +184,6 @@ def _section(experiment: Experiment, blocks: Sequence[Block], shown: str = "") -
 
 
 def _anchor(experiment: Experiment) -> str:
-    """As a Markdown viewer makes it of the heading."""
+    """Make the anchor as a Markdown viewer makes it from the heading."""
     kept = "".join(sign for sign in experiment.heading.lower() if sign.isalnum() or sign in " -_")
     return kept.replace(" ", "-")

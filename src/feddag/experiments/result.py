@@ -1,4 +1,4 @@
-"""What one cell gave, and how it is computed: in any process, on any machine, with nothing but the cell in hand."""
+"""The result of one cell, and how to compute it: in any process, on any machine, from the cell alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.seeds import role_of
-from feddag.experiments.settings import Drawn, drawn
+from feddag.experiments.settings import Drawn, draw
 
 if TYPE_CHECKING:
     from feddag.graphs import CausalGraph
@@ -56,12 +56,12 @@ class Result:
     true_edges: int | None
     seconds: float
     peak_memory: int | None
-    """Of the process, in bytes, while it learned; None where the system does not tell."""
+    """Bytes of the process while it learned; None where the system does not say."""
     bytes_sent: int
     bytes_received: int
     graph: dict[str, Any]
-    """Names, directed and undirected edges; where sites learned alone, those of each. Of the directed ones also those
-    whose direction the learner left open, so that it is a guess; older results do not tell."""
+    """Names, directed and undirected edges, for each site where sites learned alone; `guessed` lists the directed edges
+    whose direction the learner left open. Older results lack `guessed`."""
     history: bytes | None
     data_digest: str
     feddag: str
@@ -70,15 +70,15 @@ class Result:
     started: str
     finished: str
     chosen: str = "declared"
-    """How its parameters came about: "declared" by an experiment, of a "grid" to choose from, "tuned" on other seeds,
-    or "by hand"."""
+    """How parameters were chosen: "declared" by an experiment, from a "grid", "tuned" on other seeds, or "by hand"."""
 
     @property
     def elapsed(self) -> float:
-        """Seconds from the beginning of its cell to the end, with the draw of the data."""
+        """Return the seconds from the beginning of the cell to its end, with the draw of the data."""
         return elapsed(self.started, self.finished, self.seconds)
 
     def metric(self, name: str) -> float | None:
+        """Return a metric by its name in a table, such as SHD."""
         return getattr(self, name.lower())
 
 
@@ -93,12 +93,12 @@ class Failure:
 
 
 def elapsed(started: str, finished: str, seconds: float) -> float:
-    """By the clock, which counts whole seconds, unless the fit alone took longer."""
+    """Return the seconds by the clock, which counts whole ones, unless the fit alone took longer."""
     return max(seconds, (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds())
 
 
-def identified(cell: Cell) -> dict[str, Any]:
-    """The part of a result that is known before anything is computed."""
+def describe_cell(cell: Cell) -> dict[str, Any]:
+    """Return the part of a result that is known before anything is computed."""
     from feddag.learners.registry import find_method  # noqa: PLC0415
 
     return {
@@ -119,21 +119,21 @@ def compute(cell: Cell, chosen: str = "declared", workers: int | None = None, fo
     """Draw the data, learn, and only then look at the truth."""
     cell.check()
     started = _now()
-    known = drawn(cell.setting, cell.seed, folder)
+    known = draw(cell.setting, cell.seed, folder)
     learner = cell.learner(workers)
     _reset_peak_memory()
     begun = time.monotonic()
     learner.fit(list(known.silos))
     seconds = time.monotonic() - begun
     return Result(
-        **identified(cell),
-        **_judged(learner, known),
+        **describe_cell(cell),
+        **_judge(learner, known),
         seconds=seconds,
         peak_memory=_peak_memory(),
         bytes_sent=sum(learner.communication_.sent.values()),
         bytes_received=sum(learner.communication_.received.values()),
-        graph=_described_graph(learner),
-        history=_packed_history(learner),
+        graph=_describe_graph(learner),
+        history=_pack_history(learner),
         data_digest=known.digest(),
         feddag=version("feddag"),
         python=platform.python_version(),
@@ -144,10 +144,10 @@ def compute(cell: Cell, chosen: str = "declared", workers: int | None = None, fo
     )
 
 
-def computed_or_failed(
+def compute_or_fail(
     cell: Cell, chosen: str, workers: int | None = None, folder: Path | None = None
 ) -> Result | Failure:
-    """So that one cell's trouble is no other cell's."""
+    """Compute a cell; return a failure instead of raising, so that the other cells go on."""
     try:
         return compute(cell, chosen, workers, folder)
     except FeddagError as error:
@@ -157,14 +157,14 @@ def computed_or_failed(
 
 
 def history_of(result: Result) -> dict[str, Any]:
-    """The rounds of a fit by column, and the graph's parameters after each sub-problem."""
+    """Unpack the rounds of a fit by column, and the graph's parameters after each sub-problem."""
     return json.loads(zlib.decompress(result.history)) if result.history else {"rounds": {}, "graphs": []}
 
 
-def _judged(learner: Learner, known: Drawn) -> dict[str, Any]:
+def _judge(learner: Learner, known: Drawn) -> dict[str, Any]:
     from feddag.graphs import compare  # noqa: PLC0415
 
-    graphs = [graph for graph, _ in _learned(learner)]
+    graphs = [graph for graph, _ in _learned_graphs(learner)]
     judged: dict[str, Any] = dict.fromkeys(METRICS)
     judged["nnz"] = fmean(len(graph.edges) + len(graph.undirected_edges) for graph in graphs)
     judged["true_edges"] = None
@@ -178,8 +178,8 @@ def _judged(learner: Learner, known: Drawn) -> dict[str, Any]:
     return judged
 
 
-def _learned(learner: Learner) -> Sequence[tuple[CausalGraph, CausalGraph]]:
-    """The graph that is judged and the one reported: where sites learn alone, of each, since the paper averages.
+def _learned_graphs(learner: Learner) -> Sequence[tuple[CausalGraph, CausalGraph]]:
+    """Return the graph to judge and the graph reported: for each site where sites learn alone, as the paper averages.
 
     A learner that leaves directions open, but has a guess for each, is judged by its guesses.
     """
@@ -196,8 +196,8 @@ def _judged_and_reported(learner: Learner) -> tuple[CausalGraph, CausalGraph]:
     return learner.guessed_graph, learner.graph_
 
 
-def _described_graph(learner: Learner) -> dict[str, Any]:
-    learned = _learned(learner)
+def _describe_graph(learner: Learner) -> dict[str, Any]:
+    learned = _learned_graphs(learner)
     return {
         "names": list(learned[0][0].names),
         "edges": [judged.edges for judged, _ in learned],
@@ -211,7 +211,7 @@ def _is_open(edge: tuple[str, str], graph: CausalGraph) -> bool:
 
 
 def reported_graphs(result: Result) -> list[CausalGraph] | None:
-    """As the learner reported them, with directions that it only guessed left open; None where that was not kept."""
+    """Rebuild the graphs as reported, with guessed directions left open; None where the store does not say."""
     import numpy as np  # noqa: PLC0415
 
     from feddag.graphs import CausalGraph  # noqa: PLC0415
@@ -231,8 +231,8 @@ def reported_graphs(result: Result) -> list[CausalGraph] | None:
     return graphs
 
 
-def _packed_history(learner: Learner) -> bytes | None:
-    """The course of FedDAG's optimisation; sites' own losses stay behind."""
+def _pack_history(learner: Learner) -> bytes | None:
+    """Pack the course of FedDAG's optimisation, without the sites' own losses."""
     from feddag.learners.feddag.history import History  # noqa: PLC0415
 
     if not isinstance(learner.history_, History):
@@ -272,8 +272,8 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def plain(row: Mapping[str, Any]) -> Result:
-    """A row of the store as a result."""
+def result_from_row(row: Mapping[str, Any]) -> Result:
+    """Make a result of a row of the store."""
     read = dict(row)
     for name in ("setting", "parameters", "graph"):
         read[name] = json.loads(read[name])

@@ -1,4 +1,4 @@
-"""Cells computed side by side, each kept as soon as it is there.
+"""Compute cells side by side, and keep each result as soon as it is there.
 
 joblib spreads them: over processes of this machine, or over whatever backend `joblib.parallel_config` names (Dask,
 Ray). Only the process that calls `run` touches the store, so workers may be on machines that do not see it.
@@ -19,7 +19,7 @@ import joblib
 from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
-from feddag.experiments.result import Failure, Result, computed_or_failed
+from feddag.experiments.result import Failure, Result, compute_or_fail
 from feddag.experiments.settings import Real
 from feddag.experiments.store import Store
 from feddag.extras import imported
@@ -31,10 +31,10 @@ class Standing:
     """Where a run stands at its beginning, and after each cell."""
 
     done: int
-    """Of this run, with those that were there before, and those that another process has taken."""
+    """Cells of this run, with those that were there before, and those that another process has taken."""
     total: int
     last: str | None
-    """The cell that ended; none at the beginning."""
+    """The cell that ended; None at the beginning."""
     seconds_left: float | None
 
 
@@ -49,12 +49,12 @@ class Outcome:
 
     @property
     def elsewhere(self) -> int:
-        """Cells that another process computes, or has computed meanwhile."""
+        """Count the cells that another process computes, or has computed meanwhile."""
         return self.total - self.there_before - self.computed - len(self.failures)
 
 
 _CHOSEN = ("declared", "tuned", "by hand", "grid")
-"""Where parameters came about in several ways, the first of these tells more."""
+"""Where parameters were chosen in several ways, the first of these counts."""
 
 
 def run(
@@ -73,18 +73,18 @@ def run(
         cells: In the order to be computed.
         store: Where results go.
         jobs: Processes, -1 for one per core; None leaves it to `joblib.parallel_config`, and is one without that.
-        chosen: How the cells' parameters came about (`Result.chosen`).
+        chosen: How the cells' parameters were chosen (`Result.chosen`).
         folder: Where the data of the user are, if the cells need them.
         again: Compute also what the store holds; each result stays until the new one takes its place.
         progress: Called at the beginning, and after every cell. What it raises ends the run; what is finished stays.
     """
     if jobs is not None and (jobs == 0 or jobs < -1):
         raise constraints.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
-    cells = list({cell.key: cell for cell in _checked(cells)}.values())
-    before = store.of(cells)
+    cells = list({cell.key: cell for cell in _check_all(cells)}.values())
+    before = store.results_of(cells)
     _check_data(cells, store, folder)
     ways = {key: min(chosen, result.chosen, key=_CHOSEN.index) for key, result in before.items()}
-    store.rechosen([key for key, result in before.items() if ways[key] != result.chosen], chosen)
+    store.mark_chosen([key for key, result in before.items() if ways[key] != result.chosen], chosen)
     if again:
         before = {}
     pending = [cell for cell in cells if cell.key not in before]
@@ -96,12 +96,12 @@ def run(
     def claimed() -> Iterator[Any]:
         for cell in pending:
             if store.claim(cell, again=again):
-                yield joblib.delayed(computed_or_failed)(cell, ways.get(cell.key, chosen), workers, folder)
+                yield joblib.delayed(compute_or_fail)(cell, ways.get(cell.key, chosen), workers, folder)
             else:
-                pace.ended(cell.key, None)
+                pace.finish(cell.key, None)
 
     if pending:
-        progress(Standing(len(before), len(cells), None, pace.left(at_once)))
+        progress(Standing(len(before), len(cells), None, pace.seconds_left(at_once)))
     with store.claiming():
         found: Iterator[Result | Failure] = as_finished(claimed(), jobs)
         for result in found:
@@ -113,19 +113,19 @@ def run(
                 store.keep(result)
                 outcome.computed += 1
                 key, last = result.key, pace.titles[result.key]
-            pace.ended(key, None if isinstance(result, Failure) else result.elapsed)
-            progress(Standing(outcome.total - pace.pending, outcome.total, last, pace.left(at_once)))
+            pace.finish(key, None if isinstance(result, Failure) else result.elapsed)
+            progress(Standing(outcome.total - pace.pending, outcome.total, last, pace.seconds_left(at_once)))
         if outcome.elsewhere:
             progress(Standing(outcome.total, outcome.total, f"{outcome.elsewhere} are another process's", 0.0))
     return outcome
 
 
 _LATEST = 5
-"""So many of the most similar cells tell how long one takes: older ones may be of another machine, or a busier one."""
+"""The number of similar cells that predict how long one takes: older ones may be of another or a busier machine."""
 
 
 class Pace:
-    """How long the cells to come will take, by the time of the most similar ones so far."""
+    """Predicts how long the cells to come will take, by the time of the most similar ones so far."""
 
     def __init__(self, store: Store, pending: list[Cell]) -> None:
         self.titles = {cell.key: cell.title for cell in pending}
@@ -138,16 +138,18 @@ class Pace:
 
     @property
     def pending(self) -> int:
+        """Count the cells to come."""
         return len(self._pending)
 
-    def ended(self, key: str, seconds: float | None) -> None:
+    def finish(self, key: str, seconds: float | None) -> None:
+        """Note that a cell has ended, and how long it took; None for a cell that was not computed."""
         self._pending.discard(key)
         if seconds is not None:
             for likeness in self._likenesses[key]:
                 self._seconds[likeness].append(seconds)
 
-    def left(self, jobs: int) -> float | None:
-        """Seconds; None while a cell to come is like nothing that was measured."""
+    def seconds_left(self, jobs: int) -> float | None:
+        """Predict the seconds left; None while a cell to come is like nothing that was measured."""
         expected = [self._expected(key) for key in tuple(self._pending)]  # joblib's threads take from it meanwhile
         known = [each for each in expected if each is not None]
         return sum(known) / max(1, jobs) if len(known) == len(expected) else None
@@ -164,7 +166,7 @@ def _likenesses(cell: Cell) -> list[tuple[Any, ...]]:
 
 
 def _likenesses_of(method: str, regime: str, setting: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """From the same setting on another seed to the same method anywhere."""
+    """List what to compare a cell by: from the same setting on another seed to the same method anywhere."""
     size = setting.get("nodes", setting.get("real"))
     return [
         (method, regime, *sorted((name, str(value)) for name, value in setting.items())),
@@ -175,15 +177,15 @@ def _likenesses_of(method: str, regime: str, setting: dict[str, Any]) -> list[tu
     ]
 
 
-def _checked(cells: Iterable[Cell]) -> Iterator[Cell]:
-    """Nothing is begun if a later cell cannot be."""
+def _check_all(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Check every cell before the first one begins."""
     for cell in cells:
         cell.check()
         yield cell
 
 
 def _check_data(cells: list[Cell], store: Store, folder: Path | None) -> None:
-    """A user's own data may change under the store's results, and one table must have one's results only."""
+    """Refuse to add results to a table whose earlier results come from other numbers of the user's own data."""
     for setting in {cell.setting for cell in cells if isinstance(cell.setting, Real) and cell.setting.needs_folder}:
         if store.digests(setting) - {setting.draw(0, folder).digest()}:
             raise FeddagError(
@@ -194,7 +196,7 @@ def _check_data(cells: list[Cell], store: Store, folder: Path | None) -> None:
 
 @contextmanager
 def on_dask(address: str) -> Iterator[None]:
-    """While it lasts, cells are computed by the workers of a Dask cluster, which need feddag but not the store."""
+    """Let the workers of a Dask cluster compute the cells; they need feddag but not the store."""
     distributed = imported("dask.distributed", "experiments", "A cluster needs Dask")
     try:
         client = distributed.Client(address, timeout="10s")

@@ -14,11 +14,12 @@ LARGEST = 999_999
 
 
 def role_of(seed: int) -> Role:
+    """Return what a seed is for."""
     return "tuning" if seed in TUNING else "reported" if seed in REPORTED else "other"
 
 
 def check_tuning(seeds: tuple[int, ...]) -> None:
-    """Refuse to choose parameters by other seeds than those that are for it, above all by the reported ones."""
+    """Refuse seeds that are not for choosing parameters, above all the reported ones."""
     refused = {
         "reported": "for reporting: parameters chosen on it would report themselves",
         "other": "not one of those that parameters are chosen on",
@@ -28,8 +29,8 @@ def check_tuning(seeds: tuple[int, ...]) -> None:
             raise FeddagError(f"Seed {seed} is {refused[role]}. Tune on seeds {TUNING[0]}-{TUNING[-1]}.")
 
 
-def parsed(text: str) -> tuple[int, ...]:
-    """Such as 2021-2025, 7 or 1,2,5-7; each once."""
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Read seeds such as 2021-2025, 7 or 1,2,5-7; each once."""
     found: dict[int, None] = {}
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -43,8 +44,8 @@ def parsed(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def shortly(seeds: Iterable[int]) -> str:
-    """As `parsed` reads it: 2021-2025, 2030."""
+def format_seeds(seeds: Iterable[int]) -> str:
+    """Write seeds as `parse_seeds` reads them: 2021-2025, 2030."""
     runs: list[tuple[int, int]] = []
     for seed in sorted(set(seeds)):
         if runs and seed == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What a cell is computed on: simulated sites of one of the paper's settings, or a real data set."""
+"""The data of a cell: simulated sites of one of the paper's settings, or a real data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from feddag.silos import Silo
 
 Data = Literal["raw", "standardised", "unequal-noise"]
-"""As the paper has it; each column of each site at mean 0 and variance 1; each variable with noise of its own size."""
+"""As in the paper; each column of each site at mean 0 and variance 1; each variable with noise of its own size."""
 DATA: tuple[Data, ...] = get_args(Data)
 UNEQUAL_NOISE = (0.5, 2.0)
 """A variable's noise has a standard deviation of its own between these."""
@@ -32,12 +32,12 @@ class Drawn:
     truth: CausalGraph | None
     exogenous: tuple[str, ...] = ()
     read: tuple[Silo, ...] = ()
-    """Of real data, the tables as they were read, before they were logged or standardised."""
+    """Real tables as they were read, before they were logged or standardised."""
 
     def digest(self) -> str:
-        """Of every number, so that two machines can tell whether they had the same data.
+        """Hash every number, so that two machines can tell whether they had the same data.
 
-        Of tables as they were read: the last digits of a logarithm depend on the processor.
+        Real tables are hashed as they were read: the last digits of a logarithm depend on the processor.
         """
         digest = hashlib.sha256()
         for silo in self.read or self.silos:
@@ -63,10 +63,11 @@ class Simulated:
 
     @property
     def title(self) -> str:
+        """Name the setting for people."""
         return self.titled()
 
     def titled(self, along: str | None = None) -> str:
-        """The title, which tells what is varied along an axis even where that is as usual."""
+        """Name the setting, with the quantity that varies along an axis even where it has its usual value."""
         parts = [f"{self.functions} {self.graph}", f"{self.nodes} nodes"]
         if self.sites != 10 or along == "sites":
             parts.append(f"{self.sites} sites")
@@ -78,21 +79,23 @@ class Simulated:
 
     @property
     def published(self) -> tuple[str, str, int, int] | None:
-        """Functions, graph, nodes and rows, by which the paper's tables have it; their data are raw."""
+        """Return functions, graph, nodes and rows, as in the paper's tables; None for data that the paper lacks."""
         as_published = (self.sites, self.uneven, self.data) == (10, False, "raw")
         return (self.functions, self.graph, self.nodes, self.rows) if as_published else None
 
     @property
     def version(self) -> int:
+        """Return the version of the data: results of another are not comparable."""
         from feddag.silos.simulation import SIMULATOR_VERSION  # noqa: PLC0415 - not for a list of experiments
 
         return SIMULATOR_VERSION
 
     def identity(self) -> dict[str, Any]:
+        """Return all that identifies the setting, in the types of JSON."""
         return asdict(self)
 
     def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:
-        """With `shared_draws`, mixed sites have the same random numbers, as those of the published data did."""
+        """Simulate the sites; with `shared_draws`, mixed sites share their random numbers, as published data did."""
         from feddag.silos import simulate  # noqa: PLC0415
 
         del folder
@@ -110,7 +113,7 @@ class Simulated:
             seed=seed,
             **options,
         )
-        silos = standardised(simulation.silos) if self.data == "standardised" else simulation.silos
+        silos = standardise(simulation.silos) if self.data == "standardised" else simulation.silos
         return Drawn(silos, simulation.truth)
 
 
@@ -124,34 +127,41 @@ class Real:
 
     @property
     def needs_folder(self) -> bool:
-        """Whether the user supplies it."""
+        """Whether the user supplies the data."""
         return self.real == "hippocampus"
 
     @property
     def nodes(self) -> int:
+        """Return the number of variables."""
         return {"sachs": 11, "fmri9": 9, "hippocampus": 6}[self.real]
 
     @property
     def title(self) -> str:
+        """Name the setting for people."""
         parts = [self.real, *(["logged"] if self.logged else []), *([] if self.data == "raw" else [self.data])]
         return ", ".join(parts)
 
     def titled(self, along: str | None = None) -> str:
-        del along  # of what is varied, a real data set has nothing
+        """Return the title: nothing about a real data set varies along an axis."""
+        del along
         return self.title
 
     @property
     def published(self) -> tuple[str, str, int, int] | None:
+        """Return what the paper's tables name it by; None for data that the paper lacks."""
         return ("fmri", "hippocampus", 6, 500) if (self.real, self.data) == ("hippocampus", "raw") else None
 
     @property
     def version(self) -> int:
+        """Return the version of the data: results of another are not comparable."""
         return REAL_DATA_VERSION
 
     def identity(self) -> dict[str, Any]:
+        """Return all that identifies the setting, in the types of JSON."""
         return asdict(self)
 
     def draw(self, seed: int, folder: Path | None = None) -> Drawn:
+        """Read the data set; the seed changes nothing."""
         import numpy as np  # noqa: PLC0415
 
         from feddag.silos import Silo, real  # noqa: PLC0415
@@ -166,15 +176,15 @@ class Real:
         if self.logged:
             silos = tuple(Silo(silo.name, silo.columns, np.log(silo.values)) for silo in silos)
         if self.data == "standardised":
-            silos = standardised(silos)
+            silos = standardise(silos)
         return Drawn(silos, known.truth, known.exogenous, known.silos)
 
 
 Setting = Simulated | Real
 
 
-def standardised(silos: tuple[Silo, ...]) -> tuple[Silo, ...]:
-    """Each column of each site at mean 0 and variance 1: what depends on units shows here."""
+def standardise(silos: tuple[Silo, ...]) -> tuple[Silo, ...]:
+    """Bring each column of each site to mean 0 and variance 1, to show what depends on units."""
     from feddag.silos import Silo  # noqa: PLC0415
 
     return tuple(
@@ -183,8 +193,8 @@ def standardised(silos: tuple[Silo, ...]) -> tuple[Silo, ...]:
     )
 
 
-def of(described: Mapping[str, Any]) -> Setting:
-    """The setting that a file or the store describes."""
+def setting_from(described: Mapping[str, Any]) -> Setting:
+    """Make the setting that a file or the store describes."""
     kind = Real if "real" in described else Simulated
     try:
         setting = kind(**described)
@@ -196,12 +206,13 @@ def of(described: Mapping[str, Any]) -> Setting:
 
 
 def with_data(setting: Setting, data: Data) -> Setting:
+    """Return the setting with another kind of data."""
     if isinstance(setting, Real) and data == "unequal-noise":
         raise FeddagError("Real data have the noise they have. Choose --data raw or --data standardised.")
     return replace(setting, data=data)
 
 
 @lru_cache(2)
-def drawn(setting: Setting, seed: int, folder: Path | None = None) -> Drawn:
-    """Kept for the next cells of this process: to draw from a Gaussian process takes longer than many a fit."""
+def draw(setting: Setting, seed: int, folder: Path | None = None) -> Drawn:
+    """Draw the data, and keep them for the next cells: a draw from a Gaussian process takes longer than many a fit."""
     return setting.draw(seed, folder)

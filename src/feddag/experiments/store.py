@@ -1,4 +1,4 @@
-"""Where results are kept: one SQLite file, which several processes may fill at the same time.
+"""The store of results: one SQLite file, which several processes may fill at the same time.
 
 A cell is claimed before it is computed, so that no other process computes it too. A claim ends with its result, with
 its process, or, on another machine, when it has not been renewed for a while.
@@ -20,7 +20,7 @@ from typing import Any
 
 from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
-from feddag.experiments.result import Result, elapsed, plain
+from feddag.experiments.result import Result, elapsed, result_from_row
 from feddag.experiments.settings import Setting
 from feddag.files import check_target
 
@@ -71,7 +71,7 @@ class Tuned:
     seeds: tuple[int, ...]
     metric: str
     mean: float
-    """Over all that was tuned together, which may be more than these data and nodes."""
+    """Over everything that was tuned together, which may be more than these data and nodes."""
     finished: str
 
 
@@ -88,29 +88,32 @@ class Store:
         self._prepare(create=create)
 
     def results(self) -> list[Result]:
+        """Return all results, in the order in which they were finished."""
         with self._connected() as connection:
-            return [plain(row) for row in connection.execute(f"SELECT {_ALL} FROM results ORDER BY finished, key")]
+            return [
+                result_from_row(row) for row in connection.execute(f"SELECT {_ALL} FROM results ORDER BY finished, key")
+            ]
 
-    def chosen_otherwise(self) -> list[Result]:
-        """Those whose parameters no experiment declares."""
+    def undeclared(self) -> list[Result]:
+        """Return the results whose parameters no experiment declares."""
         query = f"SELECT {_ALL} FROM results WHERE chosen != 'declared' ORDER BY finished, key"
         with self._connected() as connection:
-            return [plain(row) for row in connection.execute(query)]
+            return [result_from_row(row) for row in connection.execute(query)]
 
     def digests(self, setting: Setting) -> set[str]:
-        """Of the data that results of the setting were found on."""
+        """Return the digests of the data behind the results of a setting."""
         query = "SELECT DISTINCT data_digest FROM results WHERE setting = ?"
         with self._connected() as connection:
             return {row[0] for row in connection.execute(query, (_json(setting.identity()),))}
 
     def paces(self) -> list[tuple[str, str, dict[str, Any], float]]:
-        """Method, regime and setting of every result, and how long its cell took, the latest last."""
+        """Return method, regime and setting of every result, and how long its cell took, the latest last."""
         query = "SELECT method, regime, setting, started, finished, seconds FROM results ORDER BY finished"
         with self._connected() as connection:
             return [(row[0], row[1], json.loads(row[2]), elapsed(*row[3:])) for row in connection.execute(query)]
 
-    def of(self, cells: Iterable[Cell]) -> dict[str, Result]:
-        """By key, the results that are there, and that today's parameters would give."""
+    def results_of(self, cells: Iterable[Cell]) -> dict[str, Result]:
+        """Return, by key, the results that the store holds and that today's parameters would give."""
         wanted = {cell.key: cell for cell in cells}
         query = f"SELECT {_ALL} FROM results WHERE key IN"
         with self._connected() as connection:
@@ -119,9 +122,10 @@ class Store:
                 for some in _batches(list(wanted))
                 for row in connection.execute(f"{query} ({','.join('?' * len(some))})", some)
             ]
-        return {row["key"]: plain(row) for row in rows if _agrees(wanted[row["key"]], row)}
+        return {row["key"]: result_from_row(row) for row in rows if _agrees(wanted[row["key"]], row)}
 
     def keep(self, result: Result) -> None:
+        """Keep a result, in the place of an earlier one, and give back its claim."""
         row = asdict(result)
         for name in ("setting", "parameters", "graph"):
             row[name] = None if row[name] is None else _json(row[name])
@@ -134,15 +138,15 @@ class Store:
             connection.execute("DELETE FROM claims WHERE key = ?", (result.key,))
             connection.execute("COMMIT")
 
-    def rechosen(self, keys: Iterable[str], chosen: str) -> None:
-        """How the parameters of results that are there came about, after all."""
+    def mark_chosen(self, keys: Iterable[str], chosen: str) -> None:
+        """Correct how the parameters of kept results were chosen."""
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("UPDATE results SET chosen = ? WHERE key = ?", [(chosen, key) for key in keys])
             connection.execute("COMMIT")
 
     def claim(self, cell: Cell, *, again: bool = False) -> bool:
-        """Whether the cell is this process's to compute: nobody has done it (or `again`), and nobody is about to."""
+        """Claim a cell for this process; False if it is done (unless `again`), or claimed by another process."""
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             done = connection.execute("SELECT parameters FROM results WHERE key = ?", (cell.key,)).fetchone()
@@ -155,7 +159,7 @@ class Store:
         return free
 
     def release(self, cells: Iterable[Cell] | None = None) -> None:
-        """Give back claims of this process: those of some cells, or all."""
+        """Give back this process's claims on some cells, or on all."""
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             owner = (platform.node(), os.getpid())
@@ -168,7 +172,7 @@ class Store:
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
-        """While it lasts, this process's claims are renewed; at its end, given back."""
+        """Renew this process's claims while the context lasts, and give them back at its end."""
         ended = Event()
 
         def renew() -> None:
@@ -190,7 +194,7 @@ class Store:
             self.release()
 
     def keep_tuned(self, tuned: Iterable[Tuned]) -> None:
-        """In a store whose table does not tell what its rows were tuned on, in the place of that table."""
+        """Keep tuned parameters. A table of an older form, which does not say what they were tuned on, is replaced."""
         rows = [
             {**asdict(each), "parameters": json.dumps(each.parameters, sort_keys=True), "seeds": json.dumps(each.seeds)}
             for each in tuned
@@ -205,7 +209,7 @@ class Store:
             connection.execute("COMMIT")
 
     def tuned(self, experiment: str) -> list[Tuned]:
-        """Those that tell what they were tuned on."""
+        """Return an experiment's tuned parameters that say what they were tuned on."""
         with self._connected() as connection:
             rows = connection.execute("SELECT * FROM tuned WHERE experiment = ?", (experiment,)).fetchall()
         return [
@@ -239,21 +243,21 @@ class Store:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection for each use: cells end in threads of joblib, and a connection belongs to one."""
+        """Open a connection for each use: cells end in threads of joblib, and a connection belongs to one."""
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
                 connection.row_factory = sqlite3.Row
                 yield connection
         except sqlite3.Error as error:
-            raise FeddagError(f"{self.path} {_told(error)}") from None
+            raise FeddagError(f"{self.path} {_explain(error)}") from None
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _told(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the rest tells details
+def _explain(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the rest is details
     if code in _NOT_WRITABLE:
         return (
             f"cannot be written ({error}), which even a reader may have to do. Check the rights to it and "

@@ -1,4 +1,4 @@
-"""Parameters chosen by the true graph of simulated data, on seeds that no result is reported on."""
+"""Choose parameters by the true graph of simulated data, on seeds that no result is reported on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from feddag.learners.registry import find_method
 
 @dataclass(frozen=True)
 class GridPoint:
-    """A combination of parameters, and its mean over settings and seeds; none while cells are lacking."""
+    """A combination of parameters, and its mean over settings and seeds; None while cells are lacking."""
 
     parameters: Mapping[str, Any]
     mean: float | None
@@ -30,14 +30,14 @@ class GridPoint:
 
 @dataclass(frozen=True)
 class Choice:
-    """What came of tuning."""
+    """The outcome of tuning."""
 
     points: list[GridPoint]
     best: GridPoint | None
     """None while cells are lacking."""
     outcome: Outcome
     replaced: list[Tuned] = field(default_factory=list)
-    """What was chosen earlier, and otherwise."""
+    """Earlier choices that differ."""
 
 
 def tune(
@@ -75,7 +75,7 @@ def tune(
     metric = experiment.metrics[0]
     points = []
     for k, (given, _) in enumerate(candidates):
-        found = store.of(cells[k]).values()
+        found = store.results_of(cells[k]).values()
         values = [value for result in found if (value := result.metric(metric)) is not None]
         points.append(GridPoint(given, fmean(values) if len(values) == len(cells[k]) else None))
     measured = [point for point in points if point.mean is not None]
@@ -96,14 +96,14 @@ def tune(
 
 
 def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
-    """The rows for which `tune` kept parameters, with these: a part for each kind of data and number of variables.
+    """Return the rows with tuned parameters: a part for each kind of data and number of variables.
 
     A row that was tuned in one regime only is left out in the others.
     """
     kept = {(each.row, each.data, each.nodes): each.parameters for each in store.tuned(experiment.name)}
     tuned_on: dict[str, list[str]] = defaultdict(list)
     for row in experiment.rows:
-        tuned_on[row.label] += [kind_told(data, nodes) for name, data, nodes in kept if name == row.in_regime]
+        tuned_on[row.label] += [describe_kind(data, nodes) for name, data, nodes in kept if name == row.in_regime]
     if not any(tuned_on.values()):
         raise FeddagError(
             f"Nothing was tuned for these rows of {experiment.name}. First run: feddag experiment tune "
@@ -120,8 +120,8 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
         for label, known in tuned_on.items():
             if known and label not in {row.label for row in rows}:
                 raise FeddagError(
-                    f"{label} was tuned on {' and '.join(dict.fromkeys(known))}, and not on {kind_told(*where)}. Keep "
-                    f"to that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
+                    f"{label} was tuned on {' and '.join(dict.fromkeys(known))}, and not on {describe_kind(*where)}. "
+                    f"Keep to that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
                     f"{experiment.name}"
                 )
         tuned = tuple(_with(row, kept[row.in_regime, *where]) for row in rows)
@@ -130,22 +130,23 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
 
 
 def with_parameters(rows: Sequence[Row], given: Mapping[str, Any]) -> list[Row]:
-    """The rows with parameters of the user's."""
+    """Return the rows with the user's parameters."""
     return [_with(row, given) for row in rows]
 
 
 def _by_kind(settings: Sequence[Setting]) -> dict[tuple[str, int], tuple[Setting, ...]]:
-    """By what parameters are tuned for: the data, and the number of variables."""
+    """Group settings by what parameters are tuned for: the data, and the number of variables."""
     kinds = dict.fromkeys((setting.data, setting.nodes) for setting in settings)
     return {kind: tuple(each for each in settings if (each.data, each.nodes) == kind) for kind in kinds}
 
 
-def kind_told(data: str, nodes: int) -> str:
+def describe_kind(data: str, nodes: int) -> str:
+    """Describe what parameters are tuned for."""
     return f"{data} data of {nodes} nodes"
 
 
 def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
-    named = experiment.restricted(methods=[name]).rows
+    named = experiment.restrict(methods=[name]).rows
     rows = [row for row in named if regime in (None, row.regime)]
     if any(row.varied for row in named):
         raise FeddagError(

@@ -1,4 +1,4 @@
-"""Graphs: what they are, how far apart they are, and how they become files.
+"""Graphs over named variables, the distance between them, and their file formats.
 
 Everywhere, `adjacency[i, j] = 1` is the edge i -> j, and an undirected edge i -- j has both entries 1.
 """

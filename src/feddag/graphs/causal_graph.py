@@ -59,7 +59,7 @@ class CausalGraph:
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph) -> Self:
-        """The graph of a networkx graph whose nodes are strings; the inverse of `to_networkx`.
+        """Make a graph of a networkx graph whose nodes are strings; the inverse of `to_networkx`.
 
         An undirected networkx graph gives undirected edges. Edges may carry `score`: then all of them must,
         and pairs without an edge get the score 0.
@@ -80,7 +80,7 @@ class CausalGraph:
         return cls(adjacency, names, scores if scored else None)
 
     def to_networkx(self) -> nx.DiGraph:
-        """A networkx graph whose nodes are the names; its edges carry `score` if there are scores.
+        """Make a networkx graph whose nodes are the names; its edges carry `score` if there are scores.
 
         networkx has no mixed graphs: an undirected edge becomes both directions, as in the adjacency.
         """
@@ -93,13 +93,13 @@ class CausalGraph:
 
     @property
     def edges(self) -> list[tuple[str, str]]:
-        """The directed edges, as (source, target)."""
+        """Return the directed edges, as (source, target)."""
         directed = (self.adjacency == 1) & (self.adjacency.T == 0)
         return [(self.names[i], self.names[j]) for i, j in np.argwhere(directed)]
 
     @property
     def undirected_edges(self) -> list[tuple[str, str]]:
-        """The undirected edges, each once, its two ends in the order of `names`."""
+        """Return the undirected edges, each once, its two ends in the order of `names`."""
         undirected = np.triu(self.adjacency & self.adjacency.T)
         return [(self.names[i], self.names[j]) for i, j in np.argwhere(undirected)]
 
@@ -109,14 +109,14 @@ class CausalGraph:
         return dag.is_dag(self.adjacency)
 
     def to_cpdag(self) -> Self:
-        """The equivalence class of this DAG; see `feddag.graphs.to_cpdag`.
+        """Return the equivalence class of this DAG; see `feddag.graphs.to_cpdag`.
 
         The scores are left behind: they speak of directions that the class leaves open.
         """
         return type(self)(dag.to_cpdag(self.adjacency), self.names)
 
     def reordered(self, names: Sequence[str]) -> Self:
-        """The same graph with its nodes in the order of `names`, which must be the same set."""
+        """Return the same graph with its nodes in the order of `names`, which must be the same set."""
         names = _checked_names(names, len(names))
         if set(names) != set(self.names):
             lacking = [name for name in names if name not in self.names]

@@ -1,4 +1,4 @@
-"""Directed acyclic graphs as matrices: telling one, making one from scores, and its equivalence class."""
+"""Directed acyclic graphs as matrices: recognise one, make one from scores, and find its equivalence class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_dag(adjacency: ArrayLike) -> bool:
 
 
 def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5, kept: ArrayLike | None = None) -> Adjacency:
-    """The DAG that scores describe: edges above `threshold`, less the weakest edge of every cycle.
+    """Make a DAG from scores: edges above `threshold`, less the weakest edge of every cycle.
 
     Edges of the DAG `kept` are there whatever their score, and never cut.
 
@@ -55,7 +55,7 @@ def _reaches(edges: NDArray[np.bool_], start: int, end: int) -> bool:
 
 
 def to_cpdag(adjacency: ArrayLike) -> Adjacency:
-    """The CPDAG of a DAG: what observational data alone can tell of it.
+    """Return the CPDAG of a DAG: what observational data alone can show.
 
     An edge keeps its direction if every DAG with the same conditional independences directs it so, and is
     undirected (both entries 1) otherwise: the v-structures are directed, and what follows from them (Meek 1995).
@@ -98,7 +98,7 @@ def apply_meek_rules(pdag: ArrayLike) -> Adjacency:
 
 
 def _kites(undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Meek's rule 3: the edges i -- j for which i -- k -> j and i -- l -> j, k and l not adjacent."""
+    """Apply Meek's rule 3: the edges i -- j for which i -- k -> j and i -- l -> j, k and l not adjacent."""
     found = np.zeros_like(undirected)
     for i, j in np.argwhere(undirected & (undirected @ directed)):
         between = undirected[i] & directed[:, j]
@@ -112,7 +112,7 @@ def _detours(
     skeleton: NDArray[np.bool_],
     apart: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Meek's rule 4: the edges i -- j for which i -- k -> l -> j, k and j not adjacent, i and l adjacent."""
+    """Apply Meek's rule 4: the edges i -- j for which i -- k -> l -> j, k and j not adjacent, i and l adjacent."""
     found = np.zeros_like(undirected)
     for i, j in np.argwhere(undirected & (undirected @ (directed @ directed))):
         starts = undirected[i] & apart[:, j]

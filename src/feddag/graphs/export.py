@@ -1,4 +1,4 @@
-"""Graphs as files, for other tools to read and for known graphs to be read from.
+"""Read and write graphs in the formats of other tools.
 
 | format      | file name      | keeps                                                                  |
 |-------------|----------------|------------------------------------------------------------------------|
@@ -48,7 +48,7 @@ def write_graph(
     path: str | os.PathLike[str],
     format: GraphFormat | None = None,  # noqa: A002 - the word every reader expects here
 ) -> None:
-    """Write `graph` in the format that the file name tells, or in `format`.
+    """Write a graph in `format`, or in the format that the file name ends in.
 
     A file that exists is replaced whole or, if something fails, not at all.
 

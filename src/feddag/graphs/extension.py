@@ -1,4 +1,4 @@
-"""DAGs that a partially directed graph stands for."""
+"""The DAGs that a partially directed graph represents."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from feddag.graphs.matrices import Adjacency, as_adjacency
 
 
 def dag_extension(pdag: ArrayLike) -> Adjacency:
-    """A DAG with the same adjacencies, directed edges and v-structures (Dor and Tarsi 1992), where there is one.
+    """Find a DAG with the same adjacencies, directed edges and v-structures (Dor and Tarsi 1992).
 
-    Where there is none, as may be after a vote, the directed edges still hold and other v-structures appear. Of a cycle
-    of directed edges, one is cut.
+    Where there is none, as can happen after a vote, the directed edges still hold and other v-structures appear. A
+    cycle of directed edges loses one of them.
     """
     edges = as_adjacency(pdag).astype(bool)
     undirected = edges & edges.T
@@ -39,7 +39,7 @@ def _closed(node: int, undirected: np.ndarray, skeleton: np.ndarray, remaining: 
 
 
 def parent_sets(pdag: ArrayLike, node: int) -> Iterator[tuple[int, ...]]:
-    """The sets of parents that a node may have, smallest first: no choice makes a new v-structure at the node.
+    """List the sets of parents that a node may have, smallest first: none makes a new v-structure at the node.
 
     After Maathuis, Kalisch and Bühlmann, "Estimating high-dimensional intervention effects from observational data",
     Annals of Statistics 2009. In a DAG there is one.

@@ -1,4 +1,4 @@
-"""The two matrices a graph is made of, and the one place where they are checked."""
+"""The two matrices of a graph, and their checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scores = NDArray[np.float64]
 
 
 def as_adjacency(matrix: ArrayLike) -> Adjacency:
-    """A fresh int8 copy of `matrix`, which must be square and hold nothing but 0 and 1."""
+    """Copy `matrix` to int8; it must be square and hold nothing but 0 and 1."""
     entries = _as_square(matrix, "adjacency")
     _refuse(
         "adjacency",
@@ -27,7 +27,7 @@ def as_adjacency(matrix: ArrayLike) -> Adjacency:
 
 
 def as_scores(matrix: ArrayLike) -> Scores:
-    """A fresh float64 copy of `matrix`, which must be square and finite."""
+    """Copy `matrix` to float64; it must be square and finite."""
     entries = _as_square(matrix, "scores")
     _refuse("scores", entries, ~np.isfinite(entries), "finite")
     return entries

@@ -1,4 +1,4 @@
-"""How far an estimated graph is from the true one.
+"""Metrics of how far an estimated graph is from the true one.
 
 Every metric looks at unordered pairs of nodes. A pair has one of four edge types: i -> j, i <- j, i -- j,
 or none.
@@ -23,7 +23,7 @@ _NO_EDGE, _UNDIRECTED = 0, 3
 
 @dataclass(frozen=True)
 class GraphMetrics:
-    """What `compare` found. Counts are of pairs of nodes, so an undirected edge counts once."""
+    """The result of `compare`. Counts are of pairs of nodes, so an undirected edge counts once."""
 
     shd: int
     """Structural Hamming distance: missing + extra + reversed."""
@@ -47,7 +47,7 @@ class GraphMetrics:
     """Pairs with an edge in both, of which the estimate has the wrong type."""
 
     def as_dict(self) -> dict[str, int | float]:
-        """The metrics by name, as a row of a table wants them."""
+        """Return the metrics by name, as a row of a table needs them."""
         return asdict(self)
 
 
@@ -98,7 +98,7 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
 
 
 def shd(one: Graph, other: Graph) -> int:
-    """The strict structural Hamming distance: the pairs of nodes whose edge type differs.
+    """Count the pairs of nodes whose edge type differs: the strict structural Hamming distance.
 
     A metric on DAGs and PDAGs alike: symmetric, 0 for equal graphs only, and no detour is shorter. `compare`
     is lenient to undirected edges of an estimate, and therefore neither symmetric nor a metric.
@@ -108,7 +108,7 @@ def shd(one: Graph, other: Graph) -> int:
 
 
 def _edge_types(estimate: Graph, truth: Graph) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """For every unordered pair i < j, the edge type in either graph: 0 none, 1 i -> j, 2 i <- j, 3 i -- j."""
+    """Return, for every unordered pair i < j, the edge type in either graph: 0 none, 1 i -> j, 2 i <- j, 3 i -- j."""
     if isinstance(estimate, CausalGraph) and isinstance(truth, CausalGraph):
         try:
             estimate = estimate.reordered(truth.names)

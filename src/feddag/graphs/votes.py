@@ -1,4 +1,4 @@
-"""One graph by a majority of graphs."""
+"""Elect one graph from the sites' graphs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from feddag.graphs.matrices import Adjacency, Scores
 
 
 def ballot(adjacency: Adjacency) -> tuple[Scores, Scores]:
-    """A graph's directed edges, and its undirected ones (both entries 1): what is counted in a vote."""
+    """Split a graph into its directed and its undirected edges (both entries 1), as a vote counts them."""
     undirected = adjacency & adjacency.T
     return (adjacency - undirected).astype(np.float64), undirected.astype(np.float64)
 
 
 def support(directed: Scores, undirected: Scores) -> Scores:
-    """How much speaks for each direction: an undirected edge counts half for each of its two."""
+    """Sum the votes for each direction: an undirected edge counts half for each of its two."""
     return directed + undirected / 2
 
 
 def majority(directed: Scores, undirected: Scores, voters: int, names: Sequence[str]) -> CausalGraph:
-    """The graph that the sums of the voters' ballots elect; its scores are the shares of votes.
+    """Elect a graph from the sums of the voters' ballots; its scores are the shares of votes.
 
     A pair is joined if more than half of the voters join it, and takes the direction that has more support. A tie
     stays undirected if some voter left the pair undirected; otherwise it counts as a cycle of two. Of every directed

@@ -1,0 +1,81 @@
+"""Run cells of the store again, and say whether today's code gives the same results, bit for bit.
+
+    .venv/bin/python benchmarks/same_results.py
+    .venv/bin/python benchmarks/same_results.py --cells search:mixed-ER2-10:2021 notears:linear-ER2-10:2021 --jobs 2
+
+A cell is METHOD:SETTING:SEED; of the cells that the experiments declare under this name, the fastest in the store is
+run. The script compares data, parameters, graph, metrics, bytes that travelled, and the course of the optimisation.
+Another processor may give other last digits. The store is only read. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import settings
+from feddag.experiments import Cell, Store, experiments, run
+from feddag.experiments.result import METRICS, Result
+
+STORE = Path(__file__).parent / "results.sqlite"
+CHEAP = (
+    "search:mixed-ER2-10:2021",
+    "search:linear-SF2-10:2021",
+    "feddag:mixed-SF2-10:2021",
+    "feddag:linear-SF2-10:2021",
+    "notears:linear-ER2-10:2021",
+    "cam:gp-ER2-10:2021",
+)
+"""Six cells that take a minute or two together."""
+COMPARED = ("data_digest", "parameters", "graph", "true_edges", *METRICS, "bytes_sent", "bytes_received", "history")
+
+
+def find_cell(name: str, store: Store) -> Cell:
+    """Find the fastest of the cells that the experiments declare under this name and the store holds."""
+    method, setting, seed = name.split(":")
+    wanted = settings.named(setting)
+    rows = [row for each in experiments().values() if wanted in each.settings for row in each.rows]
+    cells = {cell.key: cell for row in rows if row.method == method for cell in [row.cell(wanted, int(seed))]}
+    kept = store.results_of(cells.values())
+    if not kept:
+        raise SystemExit(f"{store.path} has no result of {name}. Name a cell as METHOD:SETTING:SEED, of those it has.")
+    return cells[min(kept.values(), key=lambda result: result.seconds).key]
+
+
+def differences(before: Result, now: Result) -> list[str]:
+    """List the parts in which two results differ; results of older code may lack a part."""
+    found = []
+    for name in COMPARED:
+        old, new = getattr(before, name), getattr(now, name)
+        if isinstance(old, dict):  # a new parameter, or a new part of the graph, is no other result
+            new = {part: new.get(part) for part in old}
+        if old != new:
+            found.append(name)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", nargs="+", default=CHEAP, metavar="METHOD:SETTING:SEED", help="cells to run again")
+    parser.add_argument("--store", type=Path, default=STORE, help="the results to compare with")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        before = Store(shutil.copy(options.store, folder))  # a copy, since even a reader leaves files beside a store
+        cells = [find_cell(name, before) for name in options.cells]
+        anew = Store(Path(folder) / "anew.sqlite")
+        outcome = run(cells, anew, jobs=options.jobs, progress=lambda standing: print(standing.last or "Running"))
+        old, new = before.results_of(cells), anew.results_of(cells)
+    for failure in outcome.failures:
+        print(f"FAILED     {failure.cell.title}: {failure.reason}")
+    changed = {cell.title: differences(old[cell.key], new[cell.key]) for cell in cells if cell.key in new}
+    for title, parts in changed.items():
+        print(f"DIFFERENT  {title}: {', '.join(parts)}" if parts else f"same       {title}")
+    sys.exit(1 if outcome.failures or any(changed.values()) else 0)
+
+
+if __name__ == "__main__":
+    main()
