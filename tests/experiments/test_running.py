@@ -144,7 +144,7 @@ def test_a_slip_in_a_method_is_found_by_file_and_line(store, tmp_path, counting)
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_is_drawn(store, tmp_path, counting, monkeypatch, given, complaint):
-    monkeypatch.setattr("feddag.experiments.result.drawn", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr("feddag.experiments.result.draw", lambda *_: pytest.fail("drawn"))
     good, wrong = cells(tmp_path / "fits", 0.0, [1, 2])
     with pytest.raises(FeddagError, match=complaint):
         run([good, replace(wrong, parameters={**wrong.parameters, **given})], store)

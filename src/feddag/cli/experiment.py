@@ -82,8 +82,8 @@ def run(
     store: StoreFile = DEFAULT_STORE,
     quiet: Quiet = False,
 ) -> None:
-    """What the store holds already is not run again, so an interrupted run is simply repeated. Several processes
-    may work on one store at the same time.
+    """A cell that the store holds is not run again: repeat the command to continue an interrupted run. Several
+    processes may work on one store at the same time.
 
     Example: feddag experiment run linear --nodes 10 --methods notears,notears-admm --seeds 2021-2023
     """
@@ -136,7 +136,7 @@ def show(
     out: Out = None,
     store: StoreFile = DEFAULT_STORE,
 ) -> None:
-    """Ours beside the published, mean ± standard deviation, with a mark for better, within or worse by the
+    """Our mean ± standard deviation beside the published one, with a mark for better, within or worse by the
     published standard deviation.
 
     Example: feddag experiment show linear --nodes 10 --format markdown
@@ -197,7 +197,7 @@ def tune(
 ) -> None:
     """By the true graph of simulated data. The best combination is kept for: feddag experiment run NAME --tuned
 
-    For data of your own, whose graph nobody knows, there is: feddag tune
+    For your own data, whose graph nobody knows, use: feddag tune
 
     Example: feddag experiment tune linear --method NOTEARS-ADMM --grid l1=0.005,0.01 --nodes 10 --seeds 1-3
     """
@@ -248,8 +248,8 @@ def report(
     store: StoreFile = DEFAULT_STORE,
     quiet: Quiet = False,
 ) -> None:
-    """In Markdown: every experiment of which the store holds something, ours beside the published, and why where they
-    differ. With --out also with pictures, in a folder beside the page.
+    """A page in Markdown: every experiment that has results, ours beside the published, and why they differ. With
+    --out also pictures, in a folder beside the page.
 
     Example: feddag experiment report --store benchmarks/results.sqlite --out docs/results.md
     """

@@ -113,8 +113,8 @@ def compare_with_published(experiment: Experiment, store: Store, seeds: Sequence
     }
     kept = store.results_of(cell for each in cells.values() for cell in each)
     tuned = _tuned(experiment, store, [*rows, *further], seeds, kept)
-    told = {*kept, *(each.key for found in tuned.values() for _, results in found for each in results)}
-    others = _undeclared(store, told, seeds)
+    shown = {*kept, *(each.key for found in tuned.values() for _, results in found for each in results)}
+    others = _undeclared(store, shown, seeds)
     blocks = []
     for setting in experiment.settings:
         lines = [

@@ -102,8 +102,8 @@ class Experiment:
         if nodes is not None:
             known = {setting.nodes for setting in chosen}
             if not nodes or not known.issuperset(nodes):
-                told = ", ".join(map(str, sorted(known)))
-                raise FeddagError(f"{self.name} has settings with {told} nodes. Got {[*nodes]} instead.")
+                sizes = ", ".join(map(str, sorted(known)))
+                raise FeddagError(f"{self.name} has settings with {sizes} nodes. Got {[*nodes]} instead.")
             chosen = tuple(setting for setting in chosen if setting.nodes in nodes)
         if methods is not None:
             named = [row for name in methods for row in self._named(name)]

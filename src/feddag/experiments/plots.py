@@ -111,11 +111,11 @@ def _bars(experiment: Experiment, blocks: Sequence[Block]) -> Any:
         colours = [SANITY if line.row.sanity else OURS for line in lines]
         bars = {"height": 0.6, "color": colours, "error_kw": {"elinewidth": 1.2, "ecolor": "#333333"}}
         axis.barh(places, [entry.mean for entry in entries], xerr=_spread(entries), **bars)
-        told = [(place, entry.published) for place, entry in zip(places, entries, strict=True) if entry.published]
-        if told:
-            figures = [figure for _, figure in told]
+        published = [(place, entry.published) for place, entry in zip(places, entries, strict=True) if entry.published]
+        if published:
+            figures = [figure for _, figure in published]
             means = [figure.mean for figure in figures]
-            beside = [place + 0.36 for place, _ in told]
+            beside = [place + 0.36 for place, _ in published]
             legend["published"] = axis.errorbar(
                 means, beside, xerr=_spread(figures), fmt="D", color=THEIRS, markersize=4, lw=1.2
             )
@@ -165,10 +165,10 @@ def _curves(experiment: Experiment, blocks: Sequence[Block]) -> Any:
             legend[label] = axis.errorbar(
                 [place for place, _ in entries], means, spread, color=colour, capsize=2, lw=1.3, markersize=4, **style
             )
-            told = [(place, entry.published.mean) for place, entry in entries if entry.published]
-            if told:
+            published = [(place, entry.published.mean) for place, entry in entries if entry.published]
+            if published:
                 dotted = {"ls": ":", "marker": "D", "markersize": 3, "lw": 1.3}
-                axis.plot(*zip(*told, strict=True), color=colour, **dotted)
+                axis.plot(*zip(*published, strict=True), color=colour, **dotted)
                 theirs = Line2D([], [], color="black", **dotted)
         axis.set_xticks(range(len(places)), [f"{place:g}" for place in places])
         axis.set_xlim(-0.3, len(places) - 0.7)

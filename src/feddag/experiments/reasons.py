@@ -65,7 +65,7 @@ def read(text: str) -> tuple[Reason, ...]:
 
 def notes(block: Block) -> list[str]:
     """Explain every line with a figure off the published one by more than its standard deviation."""
-    told = []
+    found = []
     for line in block.lines:
         by_reason: dict[str, list[str]] = {}
         for metric, entry in line.entries.items():
@@ -73,8 +73,8 @@ def notes(block: Block) -> list[str]:
                 by_reason.setdefault(explain(block.setting, line, metric, entry), []).append(
                     f"{metric} {entry.verdict}"
                 )
-        told += [f"{line.row.in_regime} ({', '.join(which)}): {reason}." for reason, which in by_reason.items()]
-    return told
+        found += [f"{line.row.in_regime} ({', '.join(which)}): {reason}." for reason, which in by_reason.items()]
+    return found
 
 
 def explain(setting: Setting, line: Line, metric: str, entry: Entry) -> str:

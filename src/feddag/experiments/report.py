@@ -102,20 +102,20 @@ def make_report(
     rows = [[*which, *(str(verdicts[each] or "") for each in columns)] for which, verdicts in summary]
     page = f"""# Results
 
-Every table and figure of the paper of which results are there, mean ± standard deviation over seeds 2021-2030 beside
-the published mean ± standard deviation. {LEGEND}.
-Below a table stands why, where a figure is off by more: what was found out; else that few seeds were run; else that it
-may be chance, by Welch's test against the paper's ten graphs; else that no reason was found.
+Every table and figure of the paper that has results: our mean ± standard deviation over seeds 2021-2030 beside the
+published mean ± standard deviation. {LEGEND}.
+Where a figure is off by more, a line below the table says why: the known reason; else that there are few seeds; else
+that it may be chance, by Welch's test against the paper's ten graphs; else that no reason was found.
 *p* is of Wilcoxon's signed-rank test over the seeds shared with the method named below each table, where there are five
-or more. Sanity rows need no learning: what does not beat them has not shown that it finds more than the units of the
-columns tell, or chance. Parameters are the published ones, or were chosen on seeds 1-10, as were those of lines marked
-(tuned); lines marked (by hand) are not to be compared. Beyond the paper, a table that stands in an earlier section is
-not repeated. Seconds are those of the fastest fit on a machine of two cores
-with other work to do. [methods.md](methods.md) tells what the methods, rows and regimes are. `feddag experiment report`
-writes this page; [experiments.md](experiments.md) tells how to add to it.
+or more. Sanity rows need no learning: a method that does not beat them has not shown that it finds more than the units
+of the columns, or chance, would give. Parameters are the published ones, or were chosen on seeds 1-10, as were those of
+lines marked (tuned); do not compare lines marked (by hand). Beyond the paper, a table of an earlier section is not
+repeated. Seconds are those of the fastest fit on a machine of two cores with other work to do.
+[methods.md](methods.md) explains methods, rows and regimes. `feddag experiment report` writes this page;
+[experiments.md](experiments.md) explains how to add to it.
 
 {_total(counted)}
-Below, each metric of a line is a figure. A cell is one fit; those of sanity rows are not counted, and shared ones are
+Each metric of a line counts as a figure. A cell is one fit; cells of sanity rows are not counted, and shared cells are
 counted in each experiment.
 
 {markdown_table(header, rows)}
@@ -157,9 +157,9 @@ def _verdicts(blocks: Sequence[Block]) -> Counter[str]:
 def _total(counted: Mapping[str, int]) -> str:
     """Sum up all experiments; a figure that two tables of one experiment print counts once."""
     figures = published.figures().values()
-    told = ", ".join(f"{counted[each]} {each}" for each in VERDICTS if each != "different" or counted[each])
+    counts = ", ".join(f"{counted[each]} {each}" for each in VERDICTS if each != "different" or counted[each])
     lacking = sum(figure is None for figure in figures)
-    return f"Of the {len(figures)} published figures ({lacking} are NaN) {counted[MEASURED]} are measured: {told}."
+    return f"Of the {len(figures)} published figures ({lacking} are NaN) {counted[MEASURED]} are measured: {counts}."
 
 
 def _worth_showing(experiment: Experiment, blocks: Sequence[Block]) -> list[Block]:
