@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md, docs/search.md and docs/methods.md from the store and the registry of methods.
+"""Write the generated parts of README.md, docs/search.md and docs/methods.md from the store and the registry.
 
     .venv/bin/python benchmarks/pages.py
     .venv/bin/python benchmarks/pages.py --measure limits leakage
