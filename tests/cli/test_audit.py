@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from feddag.deployment.endpoints import known_tasks
+from feddag.deployment.study_tasks import known_tasks
 from feddag.federation.audit import AuditLog, verify
 from feddag.federation.protection import PROTECTING, SECURE_SUM
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from feddag import FeddagError, simulate
-from feddag.deployment.endpoints import StudyTable, known_tasks, learn, study_tasks
+from feddag.deployment.server import learn
+from feddag.deployment.site import StudyTable
+from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation import InProcess, Task
 from feddag.federation.tasks import find_task
 from feddag.learners.federated import FederatedLearner
@@ -60,6 +62,9 @@ class Recorded:
     def aggregate(self, task):
         self.tasks.append(task)
         return self._inner.aggregate(task)
+
+    def decide(self, question, answer):
+        return self._inner.decide(question, answer)
 
     def snapshot(self):
         return self._inner.snapshot()

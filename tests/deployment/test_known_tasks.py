@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from feddag.deployment.endpoints import known_tasks
+from feddag.deployment.study_tasks import known_tasks
 from feddag.federation import InProcess
 from feddag.federation.protection import PLAIN, SECURE_SUM, describe_protection
 from feddag.learners.feddag.local_solver import SOLVE, shared_part

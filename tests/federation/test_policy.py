@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from feddag.deployment.endpoints import known_tasks
+from feddag.deployment.study_tasks import known_tasks
 from feddag.errors import FeddagError
 from feddag.federation.policy import EXAMPLE, Policy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from feddag.deployment.endpoints import known_tasks
+from feddag.deployment.study_tasks import known_tasks
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Task
 from feddag.federation.wire import decode_answer, decode_task, encode_answer, encode_task
@@ -43,7 +43,6 @@ tasks = st.builds(
     numbers=st.dictionaries(names, finite, max_size=4),
     arrays=arrays,
     participants=st.lists(st.integers(0, 10**6), unique=True, max_size=6).map(tuple),
-    complete=st.booleans(),
 )
 answers = st.builds(Answer, weight=finite.filter(lambda weight: weight > 0), arrays=arrays)
 
@@ -59,7 +58,7 @@ def assert_same_arrays(found, expected):
 @given(tasks)
 def test_a_task_comes_back_to_the_bit(task):
     found = decode_task(encode_task(task))
-    for field in ("name", "round", "numbers", "participants", "complete"):
+    for field in ("name", "round", "numbers", "participants"):
         assert getattr(found, field) == getattr(task, field)
     assert [(name, value.hex()) for name, value in found.numbers.items()] == [
         (name, value.hex()) for name, value in task.numbers.items()
@@ -88,14 +87,14 @@ def assert_decoded_or_refused(message):
 @given(st.binary())
 def test_any_bytes_are_a_message_or_refused(noise):
     assert_decoded_or_refused(noise)
-    assert_decoded_or_refused(b"feddag-1" + noise)
+    assert_decoded_or_refused(b"feddag-2" + noise)
 
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(DTYPES),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
 )
-tops = ["kind", "name", "round", "numbers", "participants", "complete", "weight", "arrays"]
+tops = ["kind", "name", "round", "numbers", "participants", "weight", "arrays"]
 keys = st.sampled_from(tops) | st.sampled_from(
     [("arrays",), ("arrays", "name"), ("arrays", "shape"), ("arrays", "dtype")]
 )
@@ -144,7 +143,7 @@ def taken_apart(message: bytes):
 
 def put_together(header, rest: bytes) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return b"feddag-1" + len(text).to_bytes(4, "little") + text + rest
+    return b"feddag-2" + len(text).to_bytes(4, "little") + text + rest
 
 
 def described(name="x", dtype="float64", shape=(1,)):
@@ -211,7 +210,6 @@ def test_headers_are_checked(header, found):
         ({"round": 2**53}, "its round is"),
         ({"participants": [0, 0]}, "named twice"),
         ({"participants": [-1]}, "no positions"),
-        ({"complete": 1}, "whether all must answer"),
         ({"numbers": {"a b": 1}}, "have no names"),
         ({"numbers": {"rho": None}}, "'rho' is no number"),
     ],
@@ -245,8 +243,10 @@ def test_what_would_be_refused_there_is_refused_here(answer, found):
 
 
 def test_every_field_of_a_message_is_sent():
-    """A field that is added to the protocol must be added to the wire."""
-    assert {field.name for field in fields(Task)} == {"name", "round", "numbers", "arrays", "participants", "complete"}
+    """A field that is added to the protocol must be added to the wire, unless both sides know it already."""
+    declared = {"complete"}
+    assert {field.name for field in fields(Task)} - declared == {"name", "round", "numbers", "arrays", "participants"}
+    assert encode_task(replace(TASK, complete=True)) == encode_task(replace(TASK, complete=False))
     assert {field.name for field in fields(Answer)} == {"weight", "arrays"}
 
 

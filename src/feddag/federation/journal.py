@@ -1,13 +1,14 @@
-"""What a server keeps of a study: every sum it has received, so that it can be killed at any moment and taken up again.
+"""What a server keeps of a study: every sum and every decision, so that it can be killed at any moment and resumed.
 
-A learner is a function of its parameters and of these sums. Resumed, it begins anew and is given them from here, until
-it asks for what was never answered: no site works on a round twice.
+A learner is a function of its parameters, of the sums, and of what it decided otherwise, such as by the clock. Resumed,
+it begins anew and finds both here, until it asks for what was never answered: no site works on a round twice.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,9 @@ import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
+from feddag.files import atomic_write
+
+_DECISIONS = "decisions.json"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Entry:
 
 
 class Journal:
-    """The rounds of one study, each a file in a folder."""
+    """The rounds of one study, each a file in a folder, and its decisions."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -45,7 +49,7 @@ class Journal:
         return count
 
     def read(self, round_: int, task: str) -> Entry | None:
-        """A round, if it is there; refuse it if it answers another task."""
+        """Return a round, if it is there; refuse one that answers another task."""
         path = self._path(round_)
         if not path.exists():
             return None
@@ -59,11 +63,25 @@ class Journal:
         return entry
 
     def write(self, round_: int, entry: Entry) -> None:
+        """Keep a round."""
         document = {name: value for name, value in vars(entry).items() if name != "mean"}
         try:
             save_checkpoint(self._path(round_), document, entry.mean)
         except OSError as error:
             raise not_kept(self._folder, error) from None
+
+    def decide(self, question: str, answer: Callable[[], bool]) -> bool:
+        """Return what was answered to a question, or answer it now and keep that before it is acted on."""
+        path = self._folder / _DECISIONS
+        decisions: dict[str, bool] = json.loads(path.read_text()) if path.exists() else {}
+        if question not in decisions:
+            decisions[question] = answer()
+            try:
+                with atomic_write(path) as stream:
+                    json.dump(decisions, stream)
+            except OSError as error:
+                raise not_kept(self._folder, error) from None
+        return decisions[question]
 
     def _path(self, round_: int) -> Path:
         return self._folder / f"{round_:06}.npz"

@@ -5,7 +5,7 @@ Learners are written against these types and never learn which engine carries th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -98,7 +98,16 @@ class Federation(Protocol):
     """How many sites entered the last sum: fewer than asked where some were out of reach."""
     ledger: Ledger
 
-    def aggregate(self, task: Task) -> dict[str, np.ndarray]: ...
+    def aggregate(self, task: Task) -> dict[str, np.ndarray]:
+        """Have the sites work on a task, and return the weighted mean of their answers."""
+        ...
+
+    def decide(self, question: str, answer: Callable[[], bool]) -> bool:
+        """Answer a question that sums do not decide, such as whether there is time left, once and for all.
+
+        A learner that is resumed asks it again and gets the first answer, so that it asks the sites for the same.
+        """
+        ...
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the engine has to remember of the run, as a JSON document and named arrays."""

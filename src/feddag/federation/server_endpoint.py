@@ -20,6 +20,7 @@ from feddag.errors import FeddagError
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
 from feddag.federation.secure import SecureRound, SecureServer
+from feddag.federation.terms import StudyTerms
 from feddag.federation.wire import decode_answer, encode_task
 
 PING_INTERVAL = 2.0
@@ -40,31 +41,23 @@ class PausedError(FeddagError):
     """Too few sites can be reached for the study to go on. All that was done is kept."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What the study says of its federation."""
-
-    study: str
-    """The digest by which all agree on it."""
-    sites: tuple[str, ...]
-    quorum: int
-    timeout: float
-
-
 class ServerEndpoint:
     """A federation whose sites are reached by calls. Satisfies `feddag.federation.Federation`."""
 
     def __init__(
         self,
-        terms: Terms,
+        terms: StudyTerms,
         calls: Mapping[str, Call],
         journal: Journal,
-        tell: Callable[[str], None],
-        secure: SecureServer | None = None,
+        report: Callable[[str], None],
     ) -> None:
-        """`calls` holds the sites that can be reached; `tell` is told what an operator would want to know.
+        """Stand ready for a study, whose sums are protected if its terms say so; then there are no others.
 
-        With `secure`, sums are protected, and those that cannot be are not made.
+        Args:
+            terms: The study's terms.
+            calls: A call for each site that can be reached.
+            journal: All sums so far.
+            report: Takes messages for the server's operator.
         """
         self.sites = terms.sites
         self.local_sites = ()
@@ -79,10 +72,15 @@ class ServerEndpoint:
         self._terms = terms
         self._calls = dict(calls)
         self._journal = journal
-        self._tell = tell
-        self._secure = secure
+        self._report = report
+        self._secure = SecureServer(terms) if terms.secure_sum else None
         self._round = 0
         self._pool = ThreadPoolExecutor(2 * len(terms.sites), thread_name_prefix="feddag-call")
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the journal holds."""
+        return len(self._journal)
 
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
@@ -93,7 +91,7 @@ class ServerEndpoint:
             self.need(len(self._calls), self._terms.quorum, "take part")
             replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
         self._lose_slow()
-        self._tell(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
+        self._report(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
         self.need(len(replies), self._terms.quorum, "take part")
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
@@ -108,6 +106,10 @@ class ServerEndpoint:
             self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
         self.summed = entry.summed
         return dict(entry.mean)
+
+    def decide(self, question: str, answer: Callable[[], bool]) -> bool:
+        """Return the first answer to a question, which the journal keeps."""
+        return self._journal.decide(question, answer)
 
     def _asked(self, task: Task, message: bytes, digest: str) -> Entry:
         needed = len(task.participants) if task.complete else min(self._terms.quorum, len(task.participants))
@@ -134,7 +136,7 @@ class ServerEndpoint:
             except FeddagError as error:
                 if all(site in self._calls for site in reached):
                     raise  # nobody was lost: it would fail again
-                self._tell(f"{error} Trying again without those that are lost")
+                self._report(f"{error} Trying again without those that are lost")
                 attempt += 1
 
     def _plain_mean(
@@ -205,7 +207,7 @@ class ServerEndpoint:
                     del self._slow[site]
                     self._calls[site] = call
                     self._pool.submit(call, "late", {}, PING_TIMEOUT)
-                    self._tell(f"Site {site!r} has finished, and takes part again")
+                    self._report(f"Site {site!r} has finished, and takes part again")
             if sum(site in self._calls for site in participants) >= needed:
                 return
             if self._slow:
@@ -257,7 +259,9 @@ class ServerEndpoint:
             except TimeoutError:
                 self._slow[site] = (self._calls.pop(site), _Waiting(time.monotonic()))
                 allowed = f"the {self._terms.timeout:g} seconds that the study allows"
-                self._tell(f"Site {site!r} is too slow: it took longer than {allowed} for a task. Going on without it")
+                self._report(
+                    f"Site {site!r} is too slow: it took longer than {allowed} for a task. Going on without it"
+                )
                 continue
             except OutOfReachError as error:
                 self._lose(site, str(error))
@@ -282,7 +286,7 @@ class ServerEndpoint:
     def _lose(self, site: str, reason: str) -> None:
         self.absent[site] = reason
         self._calls.pop(site, None)
-        self._tell(f"Site {site!r} is out of reach ({reason})")
+        self._report(f"Site {site!r} is out of reach ({reason})")
 
     def _turn_away(self, site: str, reason: str) -> None:
         """Refuse a site that does not know yet why."""
@@ -292,7 +296,7 @@ class ServerEndpoint:
     def _refuse(self, site: str, reason: str) -> None:
         self.refused[site] = reason
         self._calls.pop(site, None)
-        self._tell(f"Site {site!r} does not take part any more: {reason}")
+        self._report(f"Site {site!r} does not take part any more: {reason}")
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return {"ledger": vars(self.ledger)}, {}

@@ -25,9 +25,9 @@ from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpo
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
-from feddag.federation.secure import Agreement, Message, SecureSite, from_text, to_text
-from feddag.federation.secure.agreement import IDENTITY_BYTES
+from feddag.federation.secure import Message, SecureSite, from_text, public_identity, to_text
 from feddag.federation.tasks import TaskSpec, find_task
+from feddag.federation.terms import IDENTITY_BYTES, StudyTerms
 from feddag.federation.wire import decode_answer, decode_task, encode_answer
 from feddag.files import atomic_write
 
@@ -35,28 +35,6 @@ _STATE, _LOG, _SECURE, _IDENTITY = "site.npz", "audit.jsonl", "secure-sum.json",
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
-
-
-@dataclass(frozen=True)
-class Membership:
-    """What a site knows of its study before anything is asked."""
-
-    study: str
-    """The digest of what all sites have agreed on."""
-    sites: tuple[str, ...]
-    position: int
-    quorum: int
-    secure_sum: bool
-    timeout: float = 600.0
-    """The seconds that it has for a task."""
-    identities: Mapping[str, bytes] = field(default_factory=dict)
-    """Those keys of sites that the study pins."""
-    noise: str = ""
-    """How the audit log calls the noise in the site's answers, where the study asks for differential privacy."""
-
-    @property
-    def name(self) -> str:
-        return self.sites[self.position]
 
 
 @dataclass
@@ -99,27 +77,39 @@ class SiteEndpoint:
     def __init__(
         self,
         folder: Path,
-        membership: Membership,
+        terms: StudyTerms,
         site: Site,
         *,
         tasks: Mapping[str, TaskSpec],
         rows: int,
         data: str,
         policy: Policy,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
-        """`tasks` are the study's. `data` is the digest of the site's table, which must not change meanwhile."""
+        """Take part in a study, or take up what the folder keeps of it.
+
+        Args:
+            folder: What this site remembers of this study; its parent holds the site's identity, for all studies.
+            terms: The study's terms.
+            site: What works on the tasks.
+            tasks: The study's tasks, by name.
+            rows: The number of rows of the site's table.
+            data: The digest of the table, which must not change while the study runs.
+            policy: The site's own rules.
+            report: Takes messages for the site's operator.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        policy.check_study(rows=rows, sites=len(membership.sites), protected=membership.secure_sum)
+        policy.check_study(rows=rows, sites=len(terms.sites), protected=terms.secure_sum)
         self._path = folder / _STATE
-        self._membership = membership
+        self._terms = terms
+        self._name = site.name
         self._site = site
         self._tasks = tasks
         self._data = data
         self._policy = policy
-        self._tell = tell
-        self._log = AuditLog(folder / _LOG, membership.study, membership.name)
-        self._secure = _secure_site(folder, membership) if membership.secure_sum else None
+        self._report = report
+        self._log = AuditLog(audit_log(folder), terms.study, site.name)
+        self._secure = _secure_site(folder, site.name, terms) if terms.secure_sum else None
         self._memory = _Memory(after=site.snapshot())
         self._busy = threading.Lock()
         if self._path.exists():
@@ -129,7 +119,7 @@ class SiteEndpoint:
         document, arrays = load_checkpoint(self._path)
         if document.pop("data") != self._data:
             raise FeddagError(
-                f"Site {self._membership.name!r}: the data have changed since the study began. Restore them, or have a "
+                f"Site {self._name!r}: the data have changed since the study began. Restore them, or have a "
                 "new study begun."
             )
         self._memory = _Memory.of(document, arrays)
@@ -147,20 +137,20 @@ class SiteEndpoint:
         except FeddagError as error:
             message = str(error)
         except OSError as error:
-            message = f"Site {self._membership.name!r}: {not_kept(self._path.parent, error)}"
+            message = f"Site {self._name!r}: {not_kept(self._path.parent, error)}"
         except Exception as error:
             logging.getLogger(__name__).exception("%s failed", request)
-            message = f"Site {self._membership.name!r}: {request} failed ({type(error).__name__}); its log says more."
-        self._tell(message)
+            message = f"Site {self._name!r}: {request} failed ({type(error).__name__}); its log says more."
+        self._report(message)
         return {"error": message}
 
     def _join(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        if content["study"] != self._membership.study:
+        if content["study"] != self._terms.study:
             raise FeddagError(
-                f"Site {self._membership.name!r} has agreed to the study {self._membership.study[:12]}…, and the "
+                f"Site {self._name!r} has agreed to the study {self._terms.study[:12]}…, and the "
                 f"server runs {content['study'][:12]}…. Give all the same study file."
             )
-        self._tell(f"takes part in the study {self._membership.study[:12]}…, {len(self._membership.sites)} sites")
+        self._report(f"takes part in the study {self._terms.study[:12]}…, {len(self._terms.sites)} sites")
         return {} if self._secure is None else {"advertisement": self._secure.advertise()}
 
     def _accept(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +159,7 @@ class SiteEndpoint:
 
     def _work(self, content: Mapping[str, Any]) -> dict[str, Any]:
         message, round_ = content["task"], content["round"]
-        name, sites = self._membership.name, len(self._membership.sites)
+        name, sites = self._name, len(self._terms.sites)
         if not constraints.is_whole(round_, 0):
             raise FeddagError(f"Site {name!r}: the server asks for a round that is no whole number.")
         task = decode_task(message)
@@ -179,12 +169,12 @@ class SiteEndpoint:
             task.name,
             rounds_answered=self._memory.answered,
             sites=len(task.participants),
-            protected=self._membership.secure_sum,
+            protected=self._terms.secure_sum,
         )
         self._log.declare(spec)
         self._log.record("in", task.name, round_, task.arrays, message)
         answer = self._answer(spec, task, message, round_)
-        if self._membership.position not in task.participants:
+        if self._terms.sites.index(self._name) not in task.participants:
             return {}
         self._policy.check_answer(task.name, len(answer))
         if self._secure is not None:
@@ -198,7 +188,7 @@ class SiteEndpoint:
         relay, answer = content["relay"], self._memory.answer
         self._check_sites(list(relay["keys"]))
         self._log_protection("in", self._memory.round, relay)
-        with kept_here(self._membership.name, "mask its numbers", self._tell):
+        with kept_here(self._name, "mask its numbers", self._report):
             masked = self._protection().mask(relay, decode_answer(answer))
         self._log_answer(masked["vector"], SECURE_SUM, len(relay["keys"]))
         return {"masked": masked}
@@ -217,15 +207,15 @@ class SiteEndpoint:
 
     def _late(self, content: Mapping[str, Any]) -> dict[str, Any]:
         del content
-        self._tell(
-            f"took longer than the {self._membership.timeout:g} seconds that the study allows for a task, so that the "
+        self._report(
+            f"took longer than the {self._terms.timeout:g} seconds that the study allows for a task, so that the "
             "others went on without it; it takes part again now. Give it more of the machine, or the study more time"
         )
         return {}
 
     def _refused(self, content: Mapping[str, Any]) -> dict[str, Any]:
         reason = "".join(each for each in str(content["reason"])[:_MOST_WORDS] if each.isprintable())
-        self._tell(f"the server takes no more answers of this site: {reason}")
+        self._report(f"the server takes no more answers of this site: {reason}")
         return {}
 
     def _check_sites(self, sites: Sequence[str]) -> None:
@@ -236,17 +226,15 @@ class SiteEndpoint:
 
     def _protection(self) -> SecureSite:
         if self._secure is None:
-            raise FeddagError(
-                f"Site {self._membership.name!r}: the study has no secure sum, and the server asks for one."
-            )
+            raise FeddagError(f"Site {self._name!r}: the study has no secure sum, and the server asks for one.")
         return self._secure
 
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
-        protection = " + ".join(filter(None, (protection, self._membership.noise)))
+        protection = " + ".join(filter(None, (protection, self._terms.noise)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
-        self._tell(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
+        self._report(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
 
     def _log_protection(self, direction: Direction, round_: int, message: Message) -> None:
         self._log.record(direction, PROTECTING, round_, {}, to_text(message).encode(), protection=SECURE_SUM)
@@ -258,15 +246,15 @@ class SiteEndpoint:
             return memory.answer
         if round_ < memory.round:
             raise FeddagError(
-                f"Site {self._membership.name!r} has answered round {memory.round + 1}, and the server asks for round "
+                f"Site {self._name!r} has answered round {memory.round + 1}, and the server asks for round "
                 f"{round_ + 1}. If this is no message that came late, it has lost its journal: start a new study."
             )
         before = memory.before if round_ == memory.round else memory.after
         self._site.restore(before)
-        with kept_here(self._membership.name, f"work on {task.name}", self._tell):
+        with kept_here(self._name, f"work on {task.name}", self._report):
             answer = self._site.answer(task)
-        spec.check_answer(self._membership.name, task, answer.arrays)
-        _check_finite(self._membership.name, task, answer.arrays)
+        spec.check_answer(self._name, task, answer.arrays)
+        _check_finite(self._name, task, answer.arrays)
         encoded = encode_answer(answer)
         memory = _Memory(round_, task.name, digest, memory.answered + 1, before, self._site.snapshot(), encoded)
         save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
@@ -291,12 +279,12 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 
 
 @contextmanager
-def kept_here(site: str, what: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Messages that may name a value are for the site's own eyes; the server is told that there is one."""
+def kept_here(site: str, what: str, report: Callable[[str], None]) -> Iterator[None]:
+    """Report an error, which may name a value, at the site alone; the server learns that there is one."""
     try:
         yield
     except FeddagError as error:
-        tell(str(error))
+        report(str(error))
         raise FeddagError(f"Site {site!r} could not {what}. Its own log says why.") from None
 
 
@@ -309,10 +297,7 @@ def _check_finite(site: str, task: Task, arrays: Arrays) -> None:
             )
 
 
-def _secure_site(folder: Path, membership: Membership) -> SecureSite:
-    agreement = Agreement(
-        bytes.fromhex(membership.study), membership.sites, membership.quorum, dict(membership.identities)
-    )
+def _secure_site(folder: Path, name: str, terms: StudyTerms) -> SecureSite:
     path = folder / _SECURE
 
     def keep(state: Message) -> None:
@@ -321,12 +306,22 @@ def _secure_site(folder: Path, membership: Membership) -> SecureSite:
             stream.write(to_text(state))
 
     state = from_text(path.read_text()) if path.exists() else None
-    return SecureSite(membership.name, agreement, own_identity(folder.parent), keep=keep, state=state)
+    return SecureSite(name, terms, _own_identity(folder), keep=keep, state=state)
 
 
-def own_identity(folder: Path) -> bytes:
+def identity(folder: Path) -> str:
+    """Return the public identity of the site with this folder, in hexadecimal: what a study can pin."""
+    return public_identity(_own_identity(folder)).hex()
+
+
+def audit_log(folder: Path) -> Path:
+    """Return the audit log of the site with this folder."""
+    return folder / _LOG
+
+
+def _own_identity(folder: Path) -> bytes:
     """The site's secret key, made here when it is first needed; it never leaves."""
-    path = folder / _IDENTITY
+    path = folder.parent / _IDENTITY
     if not path.exists():
         with atomic_write(path, "wb") as stream:
             os.fchmod(stream.fileno(), 0o600)

@@ -2,7 +2,7 @@
 
 | bytes   | what                                                                                    |
 |---------|-----------------------------------------------------------------------------------------|
-| 8       | `feddag-1`                                                                              |
+| 8       | `feddag-2`                                                                              |
 | 4       | the length of the header, little-endian                                                 |
 | so many | the header: what the message says, and each array's name, dtype and shape               |
 | rest    | the arrays' numbers in this order, rows first, little-endian, with nothing between them |
@@ -28,7 +28,7 @@ MOST_BYTES = 2**30
 """Of a message: the largest, Gram matrices for many variables, take some hundred megabytes."""
 MOST_HEADER_BYTES = 2**20
 
-_MAGIC = b"feddag-1"
+_MAGIC = b"feddag-2"
 _DTYPES = {name: np.dtype(name).newbyteorder("<") for name in ("float64", "float32", "int64", "int8", "uint8", "bool")}
 _MOST_DIMENSIONS = 8
 _WHOLE = 2**53
@@ -36,12 +36,13 @@ _WHOLE = 2**53
 _TASK_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}(\.[a-z0-9-]{1,40}){0,3}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_]{1,40}(/[A-Za-z0-9_]{1,40}){0,7}", re.ASCII)
 _KEYS = {
-    "task": {"kind", "name", "round", "numbers", "participants", "complete", "arrays"},
+    "task": {"kind", "name", "round", "numbers", "participants", "arrays"},
     "answer": {"kind", "weight", "arrays"},
 }
 
 
 def encode_task(task: Task) -> bytes:
+    """Write a task. Whether every site must answer stays with the server: each side knows it from the declaration."""
     numbers = {name: _finite(f"the number {name!r}", value) for name, value in task.numbers.items()}
     header = {
         "kind": "task",
@@ -49,12 +50,12 @@ def encode_task(task: Task) -> bytes:
         "round": int(task.round),
         "numbers": numbers,
         "participants": [int(site) for site in task.participants],
-        "complete": bool(task.complete),
     }
     return _encoded(header, task.arrays)
 
 
 def decode_task(message: bytes, limit: int = MOST_BYTES) -> Task:
+    """Read a task, or refuse the bytes."""
     header, arrays = _decoded("task", message, limit)
     _must(_matches(_TASK_NAME, header["name"]), f"its name is {shown(header['name'])}")
     _must(_is_whole(header["round"]), f"its round is {shown(header['round'])}")
@@ -62,22 +63,22 @@ def decode_task(message: bytes, limit: int = MOST_BYTES) -> Task:
     _must(isinstance(numbers, dict) and all(_matches(_NAME, name) for name in numbers), "its numbers have no names")
     _must(isinstance(participants, list) and all(map(_is_whole, participants)), "its participants are no positions")
     _must(len(set(participants)) == len(participants), "a participant is named twice")
-    _must(isinstance(header["complete"], bool), "it does not say whether all must answer")
     return Task(
         name=header["name"],
         round=header["round"],
         numbers={name: _finite(f"the number {name!r}", value) for name, value in numbers.items()},
         arrays=arrays,
         participants=tuple(participants),
-        complete=header["complete"],
     )
 
 
 def encode_answer(answer: Answer) -> bytes:
+    """Write an answer."""
     return _encoded({"kind": "answer", "weight": _finite("the weight", answer.weight)}, answer.arrays)
 
 
 def decode_answer(message: bytes, limit: int = MOST_BYTES) -> Answer:
+    """Read an answer, or refuse the bytes."""
     header, arrays = _decoded("answer", message, limit)
     weight = _finite("the weight", header["weight"])
     _must(weight > 0, f"its weight is {weight}")

@@ -21,7 +21,7 @@ from feddag.silos import CheckedSilos, Silo
 class FederatedLearner(Learner):
     """A learner that writes `site` and `learn`, and declares its tasks."""
 
-    task_specs: ClassVar[Sequence[TaskSpec]]
+    task_specs: ClassVar[Sequence[TaskSpec]] = ()
     """Every task that its sites may be asked, whatever the parameters."""
 
     @abstractmethod

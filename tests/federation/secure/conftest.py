@@ -5,6 +5,8 @@ from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-install_import_hook(("feddag.federation.secure.fixed_point", "feddag.federation.secure.masking"), "beartype.beartype")
+install_import_hook(
+    ("feddag.federation.secure.fixed_point", "feddag.federation.secure.cryptography"), "beartype.beartype"
+)
 
 sys.path.append(str(Path(__file__).parent))  # where secure_network is

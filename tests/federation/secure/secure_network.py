@@ -8,7 +8,6 @@ import numpy as np
 
 from feddag.federation import Answer
 from feddag.federation.secure import (
-    Agreement,
     Message,
     SecureRound,
     SecureServer,
@@ -17,6 +16,7 @@ from feddag.federation.secure import (
     public_identity,
     to_text,
 )
+from feddag.federation.terms import StudyTerms
 
 NAMES = ("east", "north", "south", "west", "centre")
 PHASES = ("prepare", "mask", "confirm", "reveal")
@@ -44,17 +44,17 @@ class Network:
         self.randomness: Callable[[int], bytes] = np.random.default_rng(seed).bytes
         self.secret_identities = {name: self.randomness(32) for name in names}
         identities = {name: public_identity(secret) for name, secret in self.secret_identities.items()}
-        self.agreement = Agreement(STUDY, tuple(names), quorum, identities if pinned else {})
+        self.terms = StudyTerms(STUDY.hex(), tuple(names), quorum, identities=identities if pinned else {})
         self.kept: dict[str, str] = {}
         self.sites = {name: self.site(name) for name in names}
-        self.server = SecureServer(self.agreement)
+        self.server = SecureServer(self.terms)
         self.transcript: list[Message] = []
 
     def site(self, name: str, *, restored: bool = False) -> SecureSite:
         """A site as a process would start it: new, or with what the process before had kept."""
         return SecureSite(
             name,
-            self.agreement,
+            self.terms,
             self.secret_identities[name],
             keep=lambda state: self.kept.update({name: to_text(state)}),
             state=from_text(self.kept[name]) if restored else None,
@@ -65,7 +65,7 @@ class Network:
         self.sites[name] = self.site(name, restored=True)
 
     def set_up(self) -> Network:
-        self.server = SecureServer(self.agreement, self.server.identities)
+        self.server = SecureServer(self.terms, self.server.identities)
         for site in self.sites.values():
             self.server.add_advertisement(carried(site.advertise()))
         roster = self.server.roster()

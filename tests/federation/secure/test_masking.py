@@ -7,10 +7,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from feddag.federation.secure.attempt import Attempt
+from feddag.federation.secure.cryptography import add_mask, commitment, mask_order, pairwise_seed, public_key, self_seed
 from feddag.federation.secure.fixed_point import CHUNK
-from feddag.federation.secure.keys import public_key
-from feddag.federation.secure.masking import add_mask, commitment, mask_order, pairwise_seed, self_seed
+from feddag.federation.secure.messages import Attempt
 
 ATTEMPT = Attempt(b"session", 3, 1)
 

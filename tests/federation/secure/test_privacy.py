@@ -12,6 +12,7 @@ from secure_network import NAMES, Network, answers
 from feddag.federation import Answer
 from feddag.federation.protocol import weighted_mean
 from feddag.federation.secure import from_text
+from feddag.federation.secure.cryptography import add_mask, mask_order, pairwise_seed, self_seed
 from feddag.federation.secure.fixed_point import (
     Words,
     add,
@@ -22,7 +23,6 @@ from feddag.federation.secure.fixed_point import (
     subtract,
     to_bytes,
 )
-from feddag.federation.secure.masking import add_mask, mask_order, pairwise_seed, self_seed
 
 
 def chi_square_of_bytes(content: bytes) -> float:

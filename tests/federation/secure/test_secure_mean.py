@@ -14,8 +14,8 @@ from secure_network import NAMES, PHASES, Network, answers
 from feddag.errors import FeddagError
 from feddag.federation import Answer
 from feddag.federation.protocol import weighted_mean
-from feddag.federation.secure import Agreement
 from feddag.federation.secure.fixed_point import STEP
+from feddag.federation.terms import StudyTerms
 
 
 @settings(max_examples=25, deadline=None)
@@ -156,16 +156,16 @@ def test_numbers_out_of_range_leave_nothing_behind_and_the_site_can_try_again():
 )
 def test_terms_that_protect_nobody_are_refused(terms: dict, message: str):
     with pytest.raises(FeddagError, match=message):
-        Agreement(**{"study": b"", "sites": ("a", "b", "c"), "quorum": 2} | terms)
+        StudyTerms(**{"study": "", "sites": ("a", "b", "c"), "quorum": 2} | terms)
 
 
 @pytest.mark.parametrize(("quorum", "thresholds"), [(2, [2, 2, 3, 3, 4]), (4, [None, None, 4, 4, 4])])
 def test_the_threshold_is_more_than_half_and_at_least_the_quorum(quorum: int, thresholds: list[int | None]):
     sites = ("a", "b", "c", "d", "e", "f")
-    agreement = Agreement(b"", sites, quorum)
+    terms = StudyTerms("", sites, quorum)
     for participants, threshold in enumerate(thresholds, start=2):
         if threshold is None:
             with pytest.raises(FeddagError, match="quorum is 4"):
-                agreement.threshold(sites[:participants])
+                terms.threshold(sites[:participants])
         else:
-            assert agreement.threshold(sites[:participants]) == threshold
+            assert terms.threshold(sites[:participants]) == threshold

@@ -8,8 +8,9 @@ import pytest
 from secure_network import NAMES, STUDY, Network, answers, carried
 
 from feddag.errors import FeddagError
-from feddag.federation.secure import Agreement, SecureServer, SecureSite, public_identity
+from feddag.federation.secure import SecureServer, SecureSite, public_identity
 from feddag.federation.secure.messages import FIELDS, sign
+from feddag.federation.terms import StudyTerms
 
 
 def flipped(content: bytes, bit: int = 77) -> bytes:
@@ -69,7 +70,7 @@ def test_any_change_of_any_signed_message_to_the_server_is_refused():
 
 def _server_at(network: Network, kind: str):
     """A server that has received all of round 0 before messages of this kind, and none of these."""
-    server = SecureServer(network.agreement)
+    server = SecureServer(network.terms)
     if kind == "advertisement":
         return server, None
     round_ = network.open()
@@ -212,8 +213,8 @@ def test_unpinned_identities_are_trusted_on_first_use_and_held_to():
     network.secret_identities["north"] = bytes(32)
     stranger = network.site("north")
     with pytest.raises(FeddagError, match=r"Site north shows identity .* is on record"):
-        SecureServer(network.agreement, network.server.identities).add_advertisement(stranger.advertise())
-    unsuspecting = SecureServer(network.agreement)
+        SecureServer(network.terms, network.server.identities).add_advertisement(stranger.advertise())
+    unsuspecting = SecureServer(network.terms)
     for site in (*[network.sites[name] for name in NAMES if name != "north"], stranger):
         unsuspecting.add_advertisement(site.advertise())
     with pytest.raises(FeddagError, match=r"Site north shows identity .* is on record"):
@@ -245,18 +246,18 @@ def test_a_key_that_makes_every_secret_zero_is_refused():
 def test_other_studies_strangers_and_latecomers_are_refused():
     network = Network().set_up()
     secret = network.secret_identities["east"]
-    other = Agreement(STUDY[::-1], NAMES, 2)
+    other = StudyTerms(STUDY[::-1].hex(), NAMES, 2)
     with pytest.raises(FeddagError, match="Site east works on other terms"):
-        SecureServer(network.agreement).add_advertisement(SecureSite("east", other, secret, keep=print).advertise())
-    more = Agreement(STUDY, (*NAMES, "far"), 2)
+        SecureServer(network.terms).add_advertisement(SecureSite("east", other, secret, keep=print).advertise())
+    more = StudyTerms(STUDY.hex(), (*NAMES, "far"), 2)
     with pytest.raises(FeddagError, match="Site far is none of the study's sites"):
-        SecureServer(network.agreement).add_advertisement(SecureSite("far", more, secret, keep=print).advertise())
+        SecureServer(network.terms).add_advertisement(SecureSite("far", more, secret, keep=print).advertise())
     with pytest.raises(FeddagError, match="Site east comes after the session began"):
         network.server.add_advertisement(network.site("east").advertise())
     with pytest.raises(FeddagError, match="Site east: its identity key is not the one that the study pins"):
-        SecureSite("east", network.agreement, bytes(32), keep=print)
+        SecureSite("east", network.terms, bytes(32), keep=print)
     with pytest.raises(FeddagError, match="Site far is none"):
-        SecureSite("far", network.agreement, bytes(32), keep=print)
+        SecureSite("far", network.terms, bytes(32), keep=print)
 
 
 @pytest.mark.parametrize("kind", FIELDS)

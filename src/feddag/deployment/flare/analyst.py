@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from feddag.deployment.engine import Standing
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.deployment.flare.kits import Kit
@@ -50,32 +51,23 @@ class _Outcome:
     """Sites for lack of which it could not go on."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What a server tells of itself."""
-
-    server: str
-    sites: list[str]
-    jobs: list[str]
-
-
 class Analyst:
     """Runs one study through a server that its kit names."""
 
-    def __init__(self, kit: Kit, study: Study, tell: Callable[[str], None]) -> None:
+    def __init__(self, kit: Kit, study: Study, report: Callable[[str], None]) -> None:
         self._kit = kit
         self._study = study
-        self._tell = tell
+        self._report = report
         self._names = [site.name for site in study.sites]
         self._session: Any = None
         self.record: dict[str, Any] = {}
-        """What a finished study has to say of itself, for the run's record."""
+        """What a finished study adds to the run's record."""
         self.assessment: Assessment | None = None
-        """How its graph fared, if the study asks for that."""
+        """The checks of the learned graph, if the study has them."""
         logging.getLogger("nvflare").setLevel(logging.CRITICAL)
 
     def run(self, progress: Progress) -> Learner:
-        """Until the study has ended, whatever happens on the way."""
+        """Run the study to its end, whatever happens on the way, and return what was learned."""
         awaited: tuple[str, ...] = ()
         losses = 0
         while True:
@@ -88,15 +80,15 @@ class Analyst:
                 return outcome.learner
             if outcome.status == "failed":
                 raise FeddagError(f"The study failed: {outcome.message}")
-            self._tell(f"{outcome.message} What was done is kept; the study goes on as soon as it can.")
+            self._report(f"{outcome.message} What was done is kept; the study goes on as soon as it can.")
 
     def connected(self) -> dict[str, float]:
-        """The study's sites that the server sees, and since when."""
+        """Return the study's sites that the server sees, and since when."""
         clients = self._asked(lambda session: session.get_system_info()).client_info
         return {each.name: each.last_connect_time for each in clients if each.name in self._names}
 
     def status(self) -> Standing | None:
-        """How the federation stands; None where the server is out of reach."""
+        """Return how the server stands; `None` where it is out of reach."""
         try:
             info = self._once(lambda session: session.get_system_info())
         except _LostServerError:
@@ -108,6 +100,7 @@ class Analyst:
         )
 
     def close(self) -> None:
+        """Close the connection."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -128,7 +121,9 @@ class Analyst:
                 enough_since = None
             if told != sites:
                 missing = [name for name in self._names if name not in sites]
-                self._tell(f"Waiting for {', '.join(missing)}: {len(sites)} of {len(self._names)} sites are connected")
+                self._report(
+                    f"Waiting for {', '.join(missing)}: {len(sites)} of {len(self._names)} sites are connected"
+                )
                 told = sites
             time.sleep(_POLL)
 
@@ -153,7 +148,7 @@ class Analyst:
                 return self._outcome(job, status)
             told = self._told(job)
             for message in told.get("messages", [])[messages:]:
-                self._tell(message)
+                self._report(message)
                 messages += 1
             if "status" in told:
                 progress(Status(**told["status"]))
@@ -215,7 +210,7 @@ class Analyst:
                 return self._once(ask)
             except _LostServerError as error:
                 if not told:
-                    self._tell(f"The server is out of reach ({error}). Waiting for it")
+                    self._report(f"The server is out of reach ({error}). Waiting for it")
                     told = True
                 time.sleep(_POLL)
 
@@ -240,6 +235,7 @@ class Analyst:
             raise FeddagError(f"The server refused: {' '.join(str(error).split())}") from None
 
     def close_quietly(self) -> None:
+        """Close the connection, whatever state it is in."""
         try:
             self.close()
         except Exception:
@@ -255,10 +251,11 @@ class _NoJobError(Exception):
 
 
 @contextmanager
-def analyst(kit: Kit, study: Study, tell: Callable[[str], None]) -> Iterator[Analyst]:
+def analyst(kit: Kit, study: Study, report: Callable[[str], None]) -> Iterator[Analyst]:
+    """Connect with a kit until the block ends."""
     if kit.warning is not None:
-        tell(kit.warning)
-    found = Analyst(kit, study, tell)
+        report(kit.warning)
+    found = Analyst(kit, study, report)
     try:
         yield found
     finally:

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,27 +23,16 @@ from nvflare.apis.signal import Signal
 from nvflare.collab import collab
 from nvflare.widgets.info_collector import GroupInfoCollector, InfoCollector
 
-from feddag.deployment.endpoints import (
-    StudyTable,
-    assess,
-    known_tasks,
-    learn,
-    noise_in_words,
-    pinned_identities,
-    secure_server,
-    spent_privacy,
-    study_tasks,
-    with_noise,
-)
 from feddag.deployment.flare.environment import DATA, KIT, OWNER, POLICY
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT
 from feddag.deployment.flare.kits import Kit
+from feddag.deployment.server import build_server, run_study
+from feddag.deployment.site import build_site
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import not_kept, save_checkpoint
-from feddag.federation.journal import Journal
 from feddag.federation.policy import Policy
-from feddag.federation.server_endpoint import OutOfReachError, PausedError, ServerEndpoint, Terms
-from feddag.federation.site_endpoint import Membership, SiteEndpoint, kept_here
+from feddag.federation.server_endpoint import Call, OutOfReachError, PausedError, ServerEndpoint
+from feddag.federation.site_endpoint import SiteEndpoint, kept_here
 from feddag.files import atomic_write
 from feddag.learners.status import Status
 
@@ -59,9 +48,9 @@ class StudyServer(FLComponent):
     def __init__(self, study: str) -> None:
         super().__init__()
         self._digest = study
-        self._told: dict[str, Any] = {"messages": []}
-        self._network: ServerEndpoint | None = None
-        self.register_event_handler(InfoCollector.EVENT_TYPE_GET_STATS, self._report)
+        self._progress_so_far: dict[str, Any] = {"messages": []}
+        self._server: ServerEndpoint | None = None
+        self.register_event_handler(InfoCollector.EVENT_TYPE_GET_STATS, self._send_progress)
 
     @collab.main
     def run(self) -> None:
@@ -70,7 +59,7 @@ class StudyServer(FLComponent):
         try:
             outcome = self._learn(folder)
         except PausedError as error:
-            absent = [] if self._network is None else list(self._network.absent)
+            absent = [] if self._server is None else list(self._server.absent)
             outcome = {"status": "paused", "message": str(error), "absent": absent}
         except FeddagError as error:
             outcome = {"status": "failed", "message": str(error)}
@@ -79,13 +68,13 @@ class StudyServer(FLComponent):
         except Exception as error:
             _log.exception("the study failed")
             outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
-        self._network = None  # whoever comes back now comes too late to interrupt the study for
-        self._tell(outcome["message"])
+        self._server = None  # whoever comes back now comes too late to interrupt the study for
+        self._report(outcome["message"])
         try:
             with atomic_write(folder / OUTCOME) as stream:
                 json.dump(outcome, stream)
         except OSError as error:
-            self._tell(str(not_kept(folder, error)))
+            self._report(str(not_kept(folder, error)))
             raise
 
     def _learn(self, folder: Path) -> dict[str, Any]:
@@ -93,44 +82,32 @@ class StudyServer(FLComponent):
         study = kit.agreed_study(self._digest)
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
         over = _ending(collab.clients)
-        terms = Terms(
-            study.digest,
-            tuple(site.name for site in study.sites),
-            study.federation.quorum,
-            study.federation.timeout,
-        )
-        journal = Journal(kit.memory(study) / "journal")
-        network = self._network = ServerEndpoint(terms, calls, journal, self._tell, secure_server(study))
+        self._server = build_server(study, calls, kit.memory(study), self._report)
         try:
-            network.open()
-            learner = learn(study, network, self._progress)
-            assessment = assess(study, learner, network, self._tell)
+            result = run_study(study, self._server, self._progress, self._report)
         finally:
-            network.close()
             over.trigger(True)
-        save_checkpoint(folder / RESULT, *learner.snapshot())
-        record = {"rounds": len(journal), "absent": network.absent, "refused": network.refused}
-        spent = spent_privacy(study, len(journal))
+        save_checkpoint(folder / RESULT, *result.learner.snapshot())
         return {
             "status": "finished",
-            "message": f"{len(learner.graph_.edges)} edges after {len(journal)} rounds",
-            "assessment": None if assessment is None else assessment.to_json(),
-            "record": {"federation": record} | ({} if spent is None else {"privacy": spent}),
+            "message": result.message,
+            "assessment": None if result.assessment is None else result.assessment.to_json(),
+            "record": result.record,
         }
 
     def _progress(self, status: Status) -> None:
-        self._told["status"] = vars(status)
+        self._progress_so_far["status"] = vars(status)
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         _log.info("%s", message)
-        self._told["messages"].append(message)
+        self._progress_so_far["messages"].append(message)
 
-    def _report(self, event: str, context: FLContext) -> None:
-        """To an analyst who asks how it goes."""
+    def _send_progress(self, event: str, context: FLContext) -> None:
+        """Give the study's progress to an analyst who asks for it."""
         collector = context.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
         if isinstance(collector, GroupInfoCollector):
-            absent = [] if self._network is None else list(self._network.absent)
-            collector.set_info(PROGRESS, {"json": json.dumps({**self._told, "absent": absent})})
+            absent = [] if self._server is None else list(self._server.absent)
+            collector.set_info(PROGRESS, {"json": json.dumps({**self._progress_so_far, "absent": absent})})
 
 
 def _ending(proxies: Any) -> Signal:
@@ -141,7 +118,7 @@ def _ending(proxies: Any) -> Signal:
     return signal
 
 
-def _call(proxy: Any) -> Callable[[str, Mapping[str, Any], float], dict[str, Any]]:
+def _call(proxy: Any) -> Call:
     def call(request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         try:
             reply = proxy(timeout=timeout).ask(request=request, content=dict(content))
@@ -163,7 +140,7 @@ class StudySite:
 
     def __init__(self, study: str) -> None:
         self._digest = study
-        self._station: SiteEndpoint | None = None
+        self._endpoint: SiteEndpoint | None = None
         self._lock = threading.Lock()
         threading.Thread(target=_end_with, args=(int(os.environ[OWNER]),), daemon=True).start()
 
@@ -171,46 +148,26 @@ class StudySite:
     def ask(self, request: str, content: dict) -> dict:
         try:
             with self._lock:
-                if self._station is None and request != "ping":
-                    self._station = _station(self._digest)
+                if self._endpoint is None and request != "ping":
+                    self._endpoint = _endpoint(self._digest)
         except FeddagError as error:
             message = str(error)
         except OSError as error:
             message = str(not_kept(Path(os.environ[KIT]), error))
         else:
-            return {} if self._station is None else self._station.reply(request, content)
+            return {} if self._endpoint is None else self._endpoint.reply(request, content)
         _log.error("%s", message)
         return {"error": message}
 
 
-def _station(digest: str) -> SiteEndpoint:
+def _endpoint(digest: str) -> SiteEndpoint:
     kit = Kit.open(os.environ[KIT], "site")
     _end_earlier_jobs()
     study = kit.agreed_study(digest)
     with kept_here(kit.name, "read its table as the study says", _log.error):
         silo = study.silo(kit.name, os.environ[DATA])
-    names = tuple(site.name for site in study.sites)
     policy = Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy()
-    policy.check_names(known_tasks())
-    return SiteEndpoint(
-        kit.memory(study),
-        Membership(
-            study.digest,
-            names,
-            names.index(kit.name),
-            study.federation.quorum,
-            study.privacy.secure_sum,
-            study.federation.timeout,
-            pinned_identities(study),
-            noise_in_words(study),
-        ),
-        with_noise(study, StudyTable(study, silo), kit.memory(study)),
-        tasks=study_tasks(study),
-        rows=silo.rows,
-        data=silo.digest(),
-        policy=policy,
-        tell=lambda text: _log.info("%s: %s", kit.name, text),
-    )
+    return build_site(study, silo, kit.memory(study), policy, lambda text: _log.info("%s: %s", kit.name, text))
 
 
 def _end_earlier_jobs() -> None:

@@ -15,18 +15,18 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+from feddag.deployment.engine import ANALYST, SERVER
 from feddag.deployment.flare.certificates import check_certificates
 from feddag.deployment.flare.extra import flare
+from feddag.deployment.study_tasks import federated_learner
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
 from feddag.study import Study
 
 Role = Literal["server", "site", "analyst"]
 
-SERVER, ANALYST = "server", "analyst"
-"""The names of those kits' folders."""
 STUDY, MEMORY = "study.toml", "feddag"
 
 _ORGANISATION = "feddag"
@@ -64,7 +64,8 @@ class Kit:
     """That its certificates soon expire."""
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], role: Role) -> Kit:
+    def open(cls, folder: str | os.PathLike[str], role: Role) -> Self:
+        """Open a kit; refuse one of another role, or whose certificates do not hold now."""
         folder = Path(folder).absolute()
         path = folder / "startup" / {"server": "fed_server.json", "site": "fed_client.json"}.get(role, "fed_admin.json")
         try:
@@ -83,13 +84,15 @@ class Kit:
 
     @property
     def study_file(self) -> Path:
+        """The study that the participant agrees to."""
         return self.folder / STUDY
 
     def study(self) -> Study:
+        """Read the kit's study."""
         return Study.load(self.study_file)
 
     def agreed_study(self, digest: str) -> Study:
-        """The kit's study, if it is the one that the other side names."""
+        """Return the kit's study; refuse any other than the one that the other side names."""
         study = self.study()
         if study.digest != digest:
             raise FeddagError(
@@ -99,14 +102,14 @@ class Kit:
         return study
 
     def memory(self, study: Study) -> Path:
-        """What this participant must remember of a study; another study has another folder."""
+        """Return the folder that keeps what this participant remembers of a study; each study has its own."""
         folder = self.folder / MEMORY / f"{study.name}-{study.digest[:12]}"
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         return folder
 
     def write_rules(self) -> None:
-        """What FLARE is allowed to do here. Written at every start: no kit, and no one on the wire, can widen it."""
+        """Write what FLARE may do here. This happens at every start: no kit, and no one on the wire, can widen it."""
         local = self.folder / "local"
         default = json.loads((local / "resources.json.default").read_bytes())
         rules = default | {"class_list_enforcement_mode": "enforce", "class_allow_list": list(_ALLOWED)}
@@ -139,7 +142,7 @@ def provision(
     With `server_at`, a site hosts the server, so that no third party sees the graph: its folder holds three kits.
     """
     study = Study.load(study_file)
-    study.learner()
+    federated_learner(study)
     if len(study.sites) < 2:
         raise FeddagError(f"{study_file}: a federation has at least 2 sites. Name them, as [sites.NAME].")
     names = [site.name for site in study.sites]

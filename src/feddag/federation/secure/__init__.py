@@ -47,13 +47,11 @@ All this rests on X25519 (Diffie-Hellman), HKDF-SHA256 and ChaCha20 (pseudo-rand
 round that cannot be protected raises `FeddagError`; there is no unprotected way.
 """
 
-from feddag.federation.secure.agreement import Agreement
 from feddag.federation.secure.messages import Message, from_text, public_identity, to_text
 from feddag.federation.secure.server import SecureRound, SecureServer
 from feddag.federation.secure.site import SecureSite
 
 __all__ = [
-    "Agreement",
     "Message",
     "SecureRound",
     "SecureServer",

@@ -1,4 +1,4 @@
-"""Messages as plain dictionaries: what each holds, how it is signed, and how it becomes text.
+"""Messages as plain dictionaries: what each holds, how it is signed and checked, and how it becomes text.
 
 Nothing but dictionaries, lists, texts, whole numbers and bytes, so that any engine can carry them without pickles.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from feddag.errors import FeddagError
+from feddag.federation.terms import StudyTerms
 
 Message = dict[str, Any]
 _Test = Callable[[Any], bool]
@@ -145,3 +147,95 @@ def from_text(text: str) -> Message:
 def _with_bytes(content: dict[str, Any]) -> Any:
     encoded = content.get(_BYTES)
     return base64.b64decode(encoded) if isinstance(encoded, str) else content
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A session, a round in it, and how often it has been tried."""
+
+    session: bytes
+    round: int
+    attempt: int
+
+    @staticmethod
+    def of(message: Message) -> Attempt:
+        return Attempt(message["session"], message["round"], message["attempt"])
+
+    def message(self, kind: str, **content: Any) -> Message:
+        return {"kind": kind, "session": self.session, "round": self.round, "attempt": self.attempt, **content}
+
+    def expect(self, message: Message, sender: str) -> None:
+        """Refuse a message of another attempt, such as an old one sent again."""
+        if (found := Attempt.of(message)) != self:
+            where = "another session" if found.session != self.session else f"{found}"
+            raise FeddagError(f"{sender} sent a message '{message['kind']}' of {where}, but {self} is under way.")
+
+    def __str__(self) -> str:
+        return f"round {self.round}, attempt {self.attempt}"
+
+
+@dataclass(frozen=True)
+class Roster:
+    session: bytes
+    """A hash of all that follows, and so of every site's fresh keys: nothing of an older session fits to it."""
+    identities: Mapping[str, bytes]
+    channels: Mapping[str, bytes]
+    """X25519 keys with which sites seal letters to each other, for this session."""
+
+
+def read_advertisement(message: Message, terms: StudyTerms, known: Mapping[str, bytes]) -> Message:
+    """A site's advertisement, if the site itself signed it with the identity that is pinned or `known` from before."""
+    check(message, "advertisement", "A site")
+    site, identity = message["site"], message["identity"]
+    if site not in terms.sites:
+        raise FeddagError(f"Site {site} is none of the study's sites {', '.join(terms.sites)}.")
+    if message["study"] != terms.digest:
+        raise FeddagError(
+            f"Site {site} works on other terms: its study has hash {message['study'].hex()[:16]}, ours "
+            f"{terms.study[:16]}. Give all sites the same study file."
+        )
+    expected = terms.identities.get(site, known.get(site, identity))
+    if identity != expected:
+        raise FeddagError(
+            f"Site {site} shows identity {identity.hex()}, but {expected.hex()} is on record. Ask the site, by another "
+            f"way than this network, whether it has a new one; if not, somebody stands in between."
+        )
+    verify(message, identity)
+    return message
+
+
+def read_roster(message: Message, terms: StudyTerms, known: Mapping[str, bytes]) -> Roster:
+    """All sites' keys, each checked; a server that exchanges one is found out here."""
+    check(message, "roster", "The server")
+    advertisements = {site: read_advertisement(each, terms, known) for site, each in message["advertisements"].items()}
+    for site, each in advertisements.items():
+        if each["site"] != site:
+            raise FeddagError(f"The server gave out the keys of {each['site']} as those of {site}.")
+    for part in ("identity", "channel"):
+        if len({each[part] for each in advertisements.values()}) < len(advertisements):
+            raise FeddagError(
+                f"Two of the sites {', '.join(advertisements)} show the same {part} key. Each needs its own."
+            )
+    terms.threshold(list(advertisements))
+    return Roster(
+        session=digest(message),
+        identities={site: each["identity"] for site, each in advertisements.items()},
+        channels={site: each["channel"] for site, each in advertisements.items()},
+    )
+
+
+def read_round_key(
+    message: Message, site: str, attempt: Attempt, roster: Roster, participants: Sequence[str], threshold: int
+) -> Message:
+    """A site's key for this attempt, if it signed it and was told of the same participants and threshold."""
+    check(message, "key", f"Site {site}")
+    attempt.expect(message, f"Site {site}")
+    if message["site"] != site or site not in participants:
+        raise FeddagError(f"The key of site {message['site']} came as that of {site}, for {', '.join(participants)}.")
+    verify(message, roster.identities[site])
+    if message["participants"] != list(participants) or message["threshold"] != threshold:
+        raise FeddagError(
+            f"Site {site} was told of the participants {', '.join(message['participants'])} and a threshold of "
+            f"{message['threshold']}, not of {', '.join(participants)} and {threshold}. All must be told the same."
+        )
+    return message

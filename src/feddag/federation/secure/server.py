@@ -7,28 +7,43 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.secure import fixed_point, secret_sharing
-from feddag.federation.secure.agreement import Agreement
-from feddag.federation.secure.attempt import Attempt
-from feddag.federation.secure.keys import KEY_BYTES, public_key
-from feddag.federation.secure.masking import add_mask, commitment, mask_order, pairwise_seed, self_seed
-from feddag.federation.secure.messages import Message, check, digest, verify
-from feddag.federation.secure.roster import Roster, read_advertisement, read_roster
-from feddag.federation.secure.round_keys import read_round_key
+from feddag.federation.secure import fixed_point
+from feddag.federation.secure.cryptography import (
+    KEY_BYTES,
+    add_mask,
+    commitment,
+    join_shares,
+    mask_order,
+    pairwise_seed,
+    public_key,
+    self_seed,
+)
+from feddag.federation.secure.messages import (
+    Attempt,
+    Message,
+    Roster,
+    check,
+    digest,
+    read_advertisement,
+    read_roster,
+    read_round_key,
+    verify,
+)
+from feddag.federation.terms import StudyTerms
 
 
 class SecureServer:
     """A session's server: it collects the sites' keys, then opens rounds."""
 
-    def __init__(self, agreement: Agreement, identities: Mapping[str, bytes] | None = None) -> None:
-        self._agreement = agreement
+    def __init__(self, terms: StudyTerms, identities: Mapping[str, bytes] | None = None) -> None:
+        self._terms = terms
         self.identities = dict(identities or {})
         """Those pinned in the study need not be given; those seen for the first time are added."""
         self._advertisements: dict[str, Message] = {}
         self._roster: Roster | None = None
 
     def add_advertisement(self, message: Message) -> None:
-        read_advertisement(message, self._agreement, self.identities)
+        read_advertisement(message, self._terms, self.identities)
         if self._roster is not None:
             raise FeddagError(f"Site {message['site']} comes after the session began. Set up a new session with it.")
         self._advertisements[message["site"]] = message
@@ -37,12 +52,12 @@ class SecureServer:
         """For every site that advertised: all of them, in the study's order. The session has begun."""
         message = {
             "kind": "roster",
-            "study": self._agreement.study,
+            "study": self._terms.digest,
             "advertisements": {
-                site: self._advertisements[site] for site in self._agreement.sites if site in self._advertisements
+                site: self._advertisements[site] for site in self._terms.sites if site in self._advertisements
             },
         }
-        self._roster = read_roster(message, self._agreement, self.identities)
+        self._roster = read_roster(message, self._terms, self.identities)
         self.identities |= self._roster.identities
         return message
 
@@ -52,7 +67,7 @@ class SecureServer:
             raise FeddagError("A secure sum needs a session. Collect the sites' keys first.")
         if absent := [site for site in participants if site not in self._roster.channels]:
             raise FeddagError(f"Site {absent[0]} is to take part, but did not join this session. Set up a new one.")
-        return SecureRound(self._agreement, self._roster, Attempt(self._roster.session, number, attempt), participants)
+        return SecureRound(self._terms, self._roster, Attempt(self._roster.session, number, attempt), participants)
 
 
 class SecureRound:
@@ -62,12 +77,12 @@ class SecureRound:
     unless the engine asks it again. The messages that close an exchange refuse to go on with too few.
     """
 
-    def __init__(self, agreement: Agreement, roster: Roster, attempt: Attempt, participants: Sequence[str]) -> None:
-        self._agreement = agreement
+    def __init__(self, terms: StudyTerms, roster: Roster, attempt: Attempt, participants: Sequence[str]) -> None:
+        self._terms = terms
         self._roster = roster
         self._attempt = attempt
         self._participants = list(participants)
-        self.threshold = agreement.threshold(self._participants)
+        self.threshold = terms.threshold(self._participants)
         self._prepared: dict[str, Message] = {}
         self._keys: dict[str, Message] = {}
         self._masked: list[str] = []
@@ -169,9 +184,9 @@ class SecureRound:
     def _recovered(self, site: str, kind: str) -> bytes:
         """A self mask's secret, or a dropped site's mask key, which must be the one that the site announced."""
         helpers = list(self._revealed)[: self.threshold]
-        shares = {self._agreement.point(helper): self._revealed[helper][kind][site] for helper in helpers}
+        shares = {self._terms.point(helper): self._revealed[helper][kind][site] for helper in helpers}
         try:
-            secret = secret_sharing.join(shares, KEY_BYTES)
+            secret = join_shares(shares, KEY_BYTES)
         except FeddagError:
             secret = None
         announced = self._keys[site]["commitment" if kind == "seeds" else "mask"]

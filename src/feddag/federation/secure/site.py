@@ -8,14 +8,35 @@ from dataclasses import asdict, dataclass, field
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Answer
-from feddag.federation.secure import fixed_point, secret_sharing
-from feddag.federation.secure.agreement import Agreement
-from feddag.federation.secure.attempt import Attempt
-from feddag.federation.secure.keys import KEY_BYTES, Randomness, agreed_key, public_key, seal, unseal
-from feddag.federation.secure.masking import add_mask, commitment, mask_order, pairwise_seed, self_seed
-from feddag.federation.secure.messages import Message, check, digest, public_identity, sign, verify
-from feddag.federation.secure.roster import Roster, read_roster
-from feddag.federation.secure.round_keys import read_round_key
+from feddag.federation.secure import fixed_point
+from feddag.federation.secure.cryptography import (
+    KEY_BYTES,
+    SHARE_BYTES,
+    Randomness,
+    add_mask,
+    agreed_key,
+    commitment,
+    mask_order,
+    pairwise_seed,
+    public_key,
+    seal,
+    self_seed,
+    split_secret,
+    unseal,
+)
+from feddag.federation.secure.messages import (
+    Attempt,
+    Message,
+    Roster,
+    check,
+    digest,
+    public_identity,
+    read_roster,
+    read_round_key,
+    sign,
+    verify,
+)
+from feddag.federation.terms import StudyTerms
 
 PREPARED, MASKED, CONFIRMED, REVEALED = "prepared", "masked", "confirmed", "revealed"
 
@@ -58,19 +79,19 @@ class SecureSite:
     def __init__(
         self,
         name: str,
-        agreement: Agreement,
+        terms: StudyTerms,
         identity: bytes,
         *,
         keep: Callable[[Message], None],
         state: Message | None = None,
         randomness: Randomness = os.urandom,
     ) -> None:
-        if name not in agreement.sites:
-            raise FeddagError(f"Site {name} is none of the study's sites {', '.join(agreement.sites)}.")
-        if agreement.identities.get(name, public_identity(identity)) != public_identity(identity):
+        if name not in terms.sites:
+            raise FeddagError(f"Site {name} is none of the study's sites {', '.join(terms.sites)}.")
+        if terms.identities.get(name, public_identity(identity)) != public_identity(identity):
             raise FeddagError(f"Site {name}: its identity key is not the one that the study pins. Use that one.")
         self.name = name
-        self._agreement = agreement
+        self._terms = terms
         self._identity = identity
         self._keep = keep
         self._randomness = randomness
@@ -87,7 +108,7 @@ class SecureSite:
     def snapshot(self) -> Message:
         """The state, as plain as a message. It holds private keys."""
         return {
-            "study": self._agreement.study,
+            "study": self._terms.digest,
             "site": self.name,
             "identities": dict(self.identities),
             "channel_key": self._channel_key,
@@ -98,14 +119,14 @@ class SecureSite:
 
     def _restore(self, state: Message) -> None:
         try:
-            if (state["study"], state["site"]) != (self._agreement.study, self.name):
+            if (state["study"], state["site"]) != (self._terms.digest, self.name):
                 raise FeddagError(f"Site {self.name}: the kept state is that of {state['site']}, or of another study.")
             self.identities = dict(state["identities"])
             self._channel_key = state["channel_key"]
             self._advertisement = state["advertisement"]
             self._roster_message = state["roster"]
             if self._roster_message:
-                self._roster = read_roster(self._roster_message, self._agreement, self.identities)
+                self._roster = read_roster(self._roster_message, self._terms, self.identities)
             self._round = _Round(**state["round"]) if state["round"] else None
         except (KeyError, TypeError) as error:
             raise FeddagError(
@@ -121,7 +142,7 @@ class SecureSite:
         self._advertisement = sign(
             {
                 "kind": "advertisement",
-                "study": self._agreement.study,
+                "study": self._terms.digest,
                 "site": self.name,
                 "identity": public_identity(self._identity),
                 "channel": public_key(self._channel_key),
@@ -133,7 +154,7 @@ class SecureSite:
 
     def accept(self, message: Message) -> None:
         """Check all sites' keys, and remember the identities of those seen for the first time."""
-        roster = read_roster(message, self._agreement, self.identities)
+        roster = read_roster(message, self._terms, self.identities)
         if message["advertisements"].get(self.name) != self._advertisement:
             raise FeddagError(f"Site {self.name}: the server gave out other keys for it than it made. Set up anew.")
         if self._roster is not None and self._roster.session != roster.session:
@@ -155,7 +176,7 @@ class SecureSite:
                 f"Site {self.name}: {attempt} is said to be of {', '.join(participants)}. Only those of this session "
                 f"can take part ({', '.join(roster.channels)}), and {self.name} must be one."
             )
-        threshold = self._agreement.threshold(participants)
+        threshold = self._terms.threshold(participants)
         mask_key, self_secret = self._randomness(KEY_BYTES), self._randomness(KEY_BYTES)
         key = sign(
             attempt.message(
@@ -168,9 +189,9 @@ class SecureSite:
             ),
             self._identity,
         )
-        points = [self._agreement.point(site) for site in participants]
-        of_secret = secret_sharing.split(self_secret, threshold, points, self._randomness)
-        of_key = secret_sharing.split(mask_key, threshold, points, self._randomness)
+        points = [self._terms.point(site) for site in participants]
+        of_secret = split_secret(self_secret, threshold, points, self._randomness)
+        of_key = split_secret(mask_key, threshold, points, self._randomness)
         shares = {site: of_secret[at] + of_key[at] for site, at in zip(participants, points, strict=True)}
         letters = {}
         for site, share in shares.items():
@@ -254,7 +275,7 @@ class SecureSite:
         self._check_confirmations(message["confirmations"], current)
         current.phase = REVEALED
         self._keep(self.snapshot())
-        length = secret_sharing.SHARE_BYTES
+        length = SHARE_BYTES
         seeds = {site: current.shares[site][:length] for site in current.survivors}
         masks = {site: current.shares[site][length:] for site in current.members if site not in seeds}
         return sign(current.id.message("revealed", site=self.name, seeds=seeds, masks=masks), self._identity)
@@ -312,7 +333,7 @@ class SecureSite:
         self._enough(list(confirmations), current, "have confirmed the sum")
 
     def _envelope(self, attempt: Attempt, sender: str, receiver: str) -> Message:
-        return attempt.message("shares", study=self._agreement.study, sender=sender, receiver=receiver)
+        return attempt.message("shares", study=self._terms.digest, sender=sender, receiver=receiver)
 
     def _letter_key(self, other: str, envelope: Message) -> bytes:
         """A key for this one letter: sender, receiver and attempt are part of what it is derived from."""
@@ -323,6 +344,6 @@ class SecureSite:
             raise FeddagError(f"Site {self.name}: the shares of site {sender} did not come with its key in {attempt}.")
         envelope = self._envelope(attempt, sender, self.name)
         share = unseal(self._letter_key(sender, envelope), letters[sender], envelope)
-        if len(share) != 2 * secret_sharing.SHARE_BYTES:
+        if len(share) != 2 * SHARE_BYTES:
             raise FeddagError(f"Site {sender}: its shares for {self.name} have {len(share)} bytes. Leave it out.")
         return share

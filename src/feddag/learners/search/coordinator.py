@@ -110,7 +110,7 @@ class Coordinator:
         """
         found = [self._first(start)]
         moves: list[list[tuple[int, int]]] = []
-        while len(found) <= restarts and (time_budget is None or self._clock() <= time_budget):
+        while len(found) <= restarts and self._has_time(len(found), time_budget):
             best = min(found, key=lambda each: each.score)
             begin = len(found) - 1
             end = min(begin + _SIDE_BY_SIDE, restarts)
@@ -120,6 +120,12 @@ class Coordinator:
                 if each.score < best.score:
                     break
         return min(found, key=lambda each: each.score), found
+
+    def _has_time(self, searches: int, time_budget: float | None) -> bool:
+        """Decide by the clock whether to search on; a search that is resumed decides as it did before."""
+        if time_budget is None:
+            return True
+        return self._federation.decide(f"search {searches + 1}", lambda: self._clock() <= time_budget)
 
     def weigh(self, dag: Int8[np.ndarray, "node node"], confidence: float) -> Directions:
         self._stage = "directions"

@@ -46,7 +46,6 @@ class SlowSites:
         self.net, self.sites = net, sites
         self.state = dict.fromkeys(sites, "in time")
         self.told: list[str] = []
-        net.timeout = 0.01
         net.before, net.after = self.before, self.after
 
     def before(self, site, request, content):
@@ -54,7 +53,7 @@ class SlowSites:
             self.told.append(site)
         if request == "work" and content["round"] == 2 and self.state.get(site) == "in time":
             self.state[site] = "slow"
-            self.net.stations[site].reply(request, content)  # it works on, and nobody hears of it
+            self.net.sites[site].reply(request, content)  # it works on, and nobody hears of it
             time.sleep(0.02)
             raise OutOfReachError("no reply in time")
 
@@ -65,19 +64,24 @@ class SlowSites:
         return reply
 
 
-def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(net, monkeypatch):
+IMPATIENT = "[federation]\ntimeout = 0.01\n"
+
+
+def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+    net = Net(tmp_path, study_of(more=IMPATIENT))
     slow = SlowSites(net, NAMES[1])
     _, network = net.learn()
     assert not network.absent
     assert slow.told == [NAMES[1]]
     assert any(f"Site '{NAMES[1]}' is too slow: it took longer than the 0.01 seconds" in each for each in net.told)
-    assert any("took longer than the 600 seconds that the study allows" in each for each in net.told)
+    assert any("took longer than the 0.01 seconds that the study allows" in each for each in net.told)
     assert 0 < network.ledger.sent[NAMES[1]] < network.ledger.sent[NAMES[0]]
 
 
-def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(net, tmp_path, monkeypatch):
+def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+    net = Net(tmp_path, study_of(more=IMPATIENT))
     undisturbed, _ = Net(tmp_path / "other", net.study).learn()
     SlowSites(net, *NAMES[:2])
     learner, network = net.learn()
@@ -109,17 +113,17 @@ def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(ne
 
     undisturbed, _ = Net(tmp_path / "other", net.study).learn()
     worked = {name: [] for name in NAMES}
-    for name, station in net.stations.items():
-        solve = station._site.answer
+    for name, site in net.sites.items():
+        solve = site._site.answer
 
         def counted(task, name=name, solve=solve):
             worked[name].append(task.round)
             return solve(task)
 
-        station._site.answer = counted
+        site._site.answer = counted
 
     def killed(site, request, content):
-        if request == moment and len(net.server()._journal) == 2:
+        if request == moment and net.server().rounds == 2:
             raise KilledError
 
     net.before = killed
@@ -139,31 +143,50 @@ def test_a_search_waits_for_a_site_since_scores_of_fewer_sites_do_not_compare(tm
     np.testing.assert_array_equal(learner.adjacency_, in_process(net.study).adjacency_)
 
 
-def test_a_site_whose_data_changed_is_refused_on_both_sides(net):
-    net.learn()
-    net.stations[NAMES[0]].close()
+def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
+    learner, _ = net.learn()
+    net.sites.pop(NAMES[0]).close()
     silo = SIMULATION.silos[0]
     changed = type(silo)(silo.name, silo.columns, silo.values + 1)
     with pytest.raises(FeddagError, match=r"'site-01': the data have changed since the study began\. Restore them"):
         net.start(changed)
+    net.start(silo)
+    np.testing.assert_array_equal(net.learn()[0].edge_scores_, learner.edge_scores_)
 
 
-def test_a_site_with_another_study_is_refused_on_both_sides(net, tmp_path):
-    net.study = study_of(LINEAR.replace("seed = 1", "seed = 2"))
-    net.start(SIMULATION.silos[0]) if not (net.folder / NAMES[0]).exists() else None
-    with pytest.raises(FeddagError, match=r"'site-01' has agreed to the study .* the same study file"):
-        net.learn()
+def test_sites_with_another_study_say_so_and_the_server_names_each(net):
+    theirs, net.study = net.study.digest, study_of(LINEAR.replace("seed = 1", "seed = 2"))
+    server = net.server()
+    with pytest.raises(FeddagError, match=r"0 sites take part, and the study needs 3 .* run the study again"):
+        net.run(server)
+    for site in NAMES:
+        words = (
+            f"Site {site!r} has agreed to the study {theirs[:12]}…, and the server runs {net.study.digest[:12]}…. "
+            "Give all the same study file."
+        )
+        assert server.refused[site] == words
+        assert words in net.told  # the site's own terminal
+    assert server.rounds == 0
+
+
+def test_one_site_with_another_study_is_done_without(net):
+    agreed, net.study = net.study, study_of(LINEAR.replace("seed = 1", "seed = 2"))
+    net.start(SIMULATION.silos[0])  # a new study has a folder of its own
+    net.study = agreed
+    _, server = net.learn()
+    assert list(server.refused) == [NAMES[0]]
+    assert "Give all the same study file" in server.refused[NAMES[0]]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_site_that_computes_no_finite_number_says_so_and_the_others_go_on(net, value):
-    solve = net.stations[NAMES[3]]._site.answer
+    solve = net.sites[NAMES[3]]._site.answer
 
     def broken(task):
         answer = solve(task)
         return type(answer)(answer.weight, {name: np.full(array.shape, value) for name, array in answer.arrays.items()})
 
-    net.stations[NAMES[3]]._site.answer = broken
+    net.sites[NAMES[3]]._site.answer = broken
     _, network = net.learn()
     assert "site-04" in network.refused
     assert "not finite" in network.refused["site-04"]
@@ -208,7 +231,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(net, monkeypatch):
 
     monkeypatch.setattr(module, "save_checkpoint", full)
     _, network = net.learn()
-    memory = net.folder / NAMES[2] / "memory"
+    memory = net.memory(NAMES[2])
     assert network.refused[NAMES[2]] == (
         f"Site '{NAMES[2]}': {memory}: No space left on device. Make room there, and run the study again: what was "
         "done is kept."

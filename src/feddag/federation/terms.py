@@ -1,4 +1,4 @@
-"""What all sites and the server agree on before the first sum."""
+"""The terms of a study on a network: what all sites and the server agree on before the first sum."""
 
 from __future__ import annotations
 
@@ -11,24 +11,31 @@ IDENTITY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The study, its sites, and how many of them a sum must hold; every site checks the server against its own copy."""
+class StudyTerms:
+    """One study's terms. Every site checks the server against its own copy."""
 
-    study: bytes
-    """A hash of the study's terms: messages of another study are refused."""
+    study: str
+    """The SHA-256 of the study file's content, in hexadecimal: messages of another study are refused."""
     sites: tuple[str, ...]
     quorum: int
-    """No sum of fewer sites is ever unmasked."""
+    """How many sites must answer. No secure sum of fewer sites is ever unmasked."""
+    timeout: float = 600.0
+    """The seconds that a site has for a task."""
+    secure_sum: bool = True
+    """Whether the server sees sums only, and no site's own numbers."""
     identities: Mapping[str, bytes] = field(default_factory=dict)
     """Pinned Ed25519 public keys; a site that has none here is trusted on first use."""
+    noise: str = ""
+    """The name of the noise in the sites' answers, as audit logs have it; empty without differential privacy."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) < len(self.sites):
             raise FeddagError(f"The study's sites {', '.join(self.sites)} hold a name twice. Give each its own.")
-        if not 2 <= self.quorum <= len(self.sites):
+        least = 2 if self.secure_sum else 1
+        if not least <= self.quorum <= len(self.sites):
             raise FeddagError(
-                f"A secure sum's quorum must be between 2 and the number of sites, {len(self.sites)}. "
-                f"Got {self.quorum} instead."
+                f"A {'secure ' if self.secure_sum else ''}sum's quorum must be between {least} and the number of "
+                f"sites, {len(self.sites)}. Got {self.quorum} instead."
             )
         for site, identity in self.identities.items():
             if site not in self.sites:
@@ -40,8 +47,13 @@ class Agreement:
         if len(set(self.identities.values())) < len(self.identities):
             raise FeddagError("The study pins one identity for two sites. Every site needs its own.")
 
+    @property
+    def digest(self) -> bytes:
+        """The study's digest as bytes."""
+        return bytes.fromhex(self.study)
+
     def threshold(self, participants: Sequence[str]) -> int:
-        """How many of a round's participants a sum must hold, and how many must help to unmask it: more than half."""
+        """Return how many participants a secure sum must hold, and must help to unmask it: more than half."""
         threshold = max(len(participants) // 2 + 1, self.quorum)
         if strangers := [site for site in participants if site not in self.sites]:
             raise FeddagError(f"Site {strangers[0]} is to take part in a secure sum, but is no site of the study.")
@@ -53,5 +65,5 @@ class Agreement:
         return threshold
 
     def point(self, site: str) -> int:
-        """Where a site's share of a secret lies on the polynomial; 0 is the secret's own place."""
+        """Return where a site's share of a secret lies on the polynomial; 0 is the secret's own place."""
         return self.sites.index(site) + 1

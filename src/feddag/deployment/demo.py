@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from feddag.deployment.flare.analyst import analyst
-from feddag.deployment.flare.kits import ANALYST, SERVER, Kit, provision
+from feddag.deployment.engine import ANALYST, SERVER, Engine
 from feddag.graphs import CausalGraph
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
@@ -34,8 +33,10 @@ parameters = {{ sharing = "all", model = "linear", it_fl = 1000, seed = {seed} }
 """
 
 
-def run_demo(sites: int, seed: int, progress: Progress, tell: Callable[[str], None]) -> tuple[Learner, CausalGraph]:
-    """The learned graph, and the true one."""
+def run_demo(
+    engine: Engine, sites: int, seed: int, progress: Progress, report: Callable[[str], None]
+) -> tuple[Learner, CausalGraph]:
+    """Run a study on simulated data, and return what was learned and the true graph."""
     simulation = simulate(5, mechanism="linear", sites=sites, rows=300, seed=seed)
     names = [silo.name for silo in simulation.silos]
     with TemporaryDirectory(prefix="feddag-demo-") as scratch:
@@ -49,19 +50,20 @@ def run_demo(sites: int, seed: int, progress: Progress, tell: Callable[[str], No
                 seed=seed,
             )
         )
-        kits = provision(study_file, folder / "kits", "localhost", free_port())
-        tell(f"A server and {sites} sites start, each with certificates of its own")
+        kits = engine.provision(study_file, folder / "kits", "localhost", free_port())
+        report(f"A server and {sites} sites start, each with certificates of its own")
         commands = [["server", "--kit", str(kits[SERVER])]]
         commands += [
             ["site", "--kit", str(kits[name]), "--data", str(folder / "data" / f"{name}.csv")] for name in names
         ]
         with running(commands):
             study = Study.load(study_file)
-            with analyst(Kit.open(kits[ANALYST], "analyst"), study, tell) as connected:
+            with engine.open_analyst(kits[ANALYST]).connect(study, report) as connected:
                 return connected.run(progress), simulation.truth
 
 
 def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

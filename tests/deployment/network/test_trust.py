@@ -8,16 +8,12 @@ import numpy as np
 import pytest
 from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
-from feddag.deployment.endpoints import (
-    assess,
-    known_tasks,
-    learn,
-    study_tasks,
-)
+from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation.audit import verify
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
 from feddag.federation.server_endpoint import OutOfReachError
+from feddag.federation.site_endpoint import audit_log
 from feddag.federation.wire import encode_task
 from feddag.trust import assess as assess_here
 
@@ -26,13 +22,8 @@ CHECKS = {"moments.sums", "moments.products", "trust.rows", "trust.held-out"}
 
 
 def learned_and_assessed(net):
-    network = net.server()
-    try:
-        network.open()
-        learner = learn(net.study, network, lambda status: None)
-        return learner, assess(net.study, learner, network, net.told.append)
-    finally:
-        network.close()
+    result = net.run(net.server())
+    return result.learner, result.assessment
 
 
 @pytest.mark.parametrize(
@@ -58,7 +49,7 @@ def test_the_assessment_is_that_of_one_process(tmp_path, method, secure, scale):
 def test_all_that_the_checks_take_stands_in_a_site_s_log_in_plain_words(tmp_path):
     net = Net(tmp_path, study_of(more=ON))
     learned_and_assessed(net)
-    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    flows = verify(audit_log(net.memory(NAMES[0]))).flows
     sent = {flow.task: flow for flow in flows if flow.direction == "out"}
     assert set(sent) >= CHECKS
     for task in CHECKS:
@@ -69,10 +60,10 @@ def test_all_that_the_checks_take_stands_in_a_site_s_log_in_plain_words(tmp_path
 def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path):
     net = Net(tmp_path, study_of())
     assert learned_and_assessed(net)[1] is None
-    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    flows = verify(audit_log(net.memory(NAMES[0]))).flows
     assert not CHECKS & {flow.task for flow in flows}
     task = encode_task(Task("trust.rows", 0, {}, {}, (0, 1, 2, 3)))
-    assert "error" in net.stations[NAMES[0]].reply("work", {"round": 99, "task": task})
+    assert "error" in net.sites[NAMES[0]].reply("work", {"round": 99, "task": task})
 
 
 def test_other_questions_of_trust_stay_unanswered():
@@ -82,7 +73,7 @@ def test_other_questions_of_trust_stay_unanswered():
 
 def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_graph(tmp_path):
     net = Net(tmp_path, study_of(more=ON))
-    net.stations[NAMES[2]]._policy = Policy(tasks=("feddag.*", "moments.*"))
+    net.sites[NAMES[2]]._policy = Policy(tasks=("feddag.*", "moments.*"))
     learner, assessment = learned_and_assessed(net)
     assert learner.graph_.names == SIMULATION.silos[0].columns
     assert assessment is None
@@ -100,8 +91,8 @@ def test_after_a_site_was_lost_in_the_checks_the_same_study_makes_up_for_them(tm
     learner, assessment = learned_and_assessed(net)
     assert assessment is None
     net.before = lambda site, request, content: None
-    rounds = len(net.server()._journal)
+    rounds = net.server().rounds
     again, assessment = learned_and_assessed(net)
     np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
     assert assessment is not None
-    assert len(net.server()._journal) == rounds + 2
+    assert net.server().rounds == rounds + 2

@@ -10,26 +10,22 @@ import pytest
 from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
 from feddag import FeddagError
-from feddag.deployment.endpoints import (
-    StudyTable,
-    spent_privacy,
-    study_tasks,
-    with_noise,
-)
+from feddag.deployment.server import spent_privacy
+from feddag.deployment.site import build_site
 from feddag.federation.audit import verify
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
-from feddag.federation.site_endpoint import Membership, SiteEndpoint
+from feddag.federation.site_endpoint import audit_log
 from feddag.federation.wire import decode_task, encode_task
 
 
 def test_a_site_answers_no_task_but_the_study_s(net):
-    station = net.stations[NAMES[0]]
-    reply = station.reply("work", {"round": 0, "task": encode_task(Task("os.system", 0, {}, {}, (0, 1, 2, 3)))})
+    site = net.sites[NAMES[0]]
+    reply = site.reply("work", {"round": 0, "task": encode_task(Task("os.system", 0, {}, {}, (0, 1, 2, 3)))})
     assert set(reply) == {"error"}
-    assert set(station.reply("eval", {"code": "1"})) == {"error"}
-    assert set(station.reply("work", {"round": 0, "task": b"\x80\x04pickle"})) == {"error"}
-    assert set(station.reply("work", {})) == {"error"}
+    assert set(site.reply("eval", {"code": "1"})) == {"error"}
+    assert set(site.reply("work", {"round": 0, "task": b"\x80\x04pickle"})) == {"error"}
+    assert set(site.reply("work", {})) == {"error"}
 
 
 def test_a_site_refuses_a_task_out_of_range_in_words_on_both_sides(net):
@@ -41,36 +37,27 @@ def test_a_site_refuses_a_task_out_of_range_in_words_on_both_sides(net):
 
     net.before = watched
     net.learn()
-    station, task = net.stations[NAMES[0]], decode_task(asked[-1]["task"])
+    site, task = net.sites[NAMES[0]], decode_task(asked[-1]["task"])
     hostile = replace(task, numbers={**task.numbers, "rho": 1e30})
-    reply = station.reply("work", {**asked[-1], "round": 10**6, "task": encode_task(hostile)})
+    reply = site.reply("work", {**asked[-1], "round": 10**6, "task": encode_task(hostile)})
     assert "Site 'site-01' refuses feddag.solve: rho must be between" in reply["error"]
     assert reply["error"] in net.told
-    assert "no whole number" in station.reply("work", {**asked[-1], "round": "7"})["error"]
-    assert station._memory.round == asked[-1]["round"]  # nothing was worked on
+    assert "no whole number" in site.reply("work", {**asked[-1], "round": "7"})["error"]
+    assert site._memory.round == asked[-1]["round"]  # nothing was worked on
 
 
 def test_a_site_s_own_policy_has_the_last_word(tmp_path):
     study = study_of(secure=False)
     with pytest.raises(FeddagError, match="unprotected_sums"):
-        SiteEndpoint(
-            tmp_path / "memory",
-            Membership(study.digest, NAMES, 0, 3, secure_sum=False),
-            StudyTable(study, SIMULATION.silos[0]),
-            tasks=study_tasks(study),
-            rows=60,
-            data="",
-            policy=Policy(),
-            tell=print,
-        )
+        build_site(study, SIMULATION.silos[0], tmp_path / "memory", Policy(), print)
 
 
 def test_all_that_left_a_site_stands_in_its_log(net):
     net.learn()
-    summary = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl")
+    summary = verify(audit_log(net.memory(NAMES[0])))
     sent = [flow for flow in summary.flows if flow.direction == "out" and flow.task == "feddag.solve"]
     assert [(flow.protection, flow.sites) for flow in sent] == [("secure sum", 4)]
-    assert sent[0].messages == len(net.server()._journal)
+    assert sent[0].messages == net.server().rounds
     assert set(sent[0].arrays) == {"graph"}
 
 
@@ -102,19 +89,15 @@ def _bytes(message):
 def test_a_study_s_privacy_budget_cannot_be_overrun(tmp_path):
     study = study_of(more="[privacy.differential]\nepsilon = 1.0\nrounds = 2\n")
 
-    def private(site):
-        (tmp_path / site.name).mkdir(exist_ok=True)
-        return with_noise(study, site, tmp_path / site.name)
-
-    net = Net(tmp_path, study, private)
+    net = Net(tmp_path, study)
     with pytest.raises(FeddagError, match=r"could not work on feddag.solve\. Its own log says why"):
         net.learn()
     assert any("The privacy budget" in message for message in net.told)
-    spent = json.loads((tmp_path / NAMES[0] / "privacy.json").read_text())["noise_multipliers"]
-    assert len(spent) == len(net.server()._journal) == 2
+    spent = json.loads((net.memory(NAMES[0]) / "privacy.json").read_text())["noise_multipliers"]
+    assert len(spent) == net.server().rounds == 2
     assert spent_privacy(study, 2)["epsilon"] == pytest.approx(1.0, rel=1e-6)
     assert spent_privacy(study, 1)["epsilon"] < 0.8
-    flows = verify(net.folder / NAMES[0] / "memory" / "audit.jsonl").flows
+    flows = verify(audit_log(net.memory(NAMES[0]))).flows
     assert "secure sum + dp(ε=1, δ=1e-05)" in {flow.protection for flow in flows}
 
 
@@ -130,7 +113,7 @@ def test_what_a_site_says_of_its_values_stays_there(net):
     def complaining(task):
         raise FeddagError("Site 'site-01': 123.456 in row 7 is odd")
 
-    net.stations[NAMES[0]]._site.answer = complaining
+    net.sites[NAMES[0]]._site.answer = complaining
     _, network = net.learn()
     assert network.refused == {NAMES[0]: "Site 'site-01' could not work on feddag.solve. Its own log says why."}
     assert any("123.456" in message for message in net.told)

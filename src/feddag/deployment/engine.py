@@ -1,0 +1,130 @@
+"""What an engine gives to the command line: kits for all participants, their processes, and an analyst's connection.
+
+An engine carries calls between a study's server and its sites. Nothing above this package knows which one does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from feddag.learners.base import Learner
+from feddag.learners.status import Progress
+from feddag.study import Study
+from feddag.trust import Assessment
+
+SERVER, ANALYST = "server", "analyst"
+"""The names of the two kits that are no site's."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a server stands."""
+
+    server: str
+    sites: list[str]
+    """Those that are connected."""
+    jobs: list[str]
+    """Those that run."""
+
+
+class Kit(Protocol):
+    """One participant's folder: what proves who it is, and what it remembers."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder itself."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The participant's name."""
+        ...
+
+    def study(self) -> Study:
+        """Read the study that the participant has agreed to."""
+        ...
+
+
+class ServerKit(Kit, Protocol):
+    """The server's kit."""
+
+    def run(self) -> int:
+        """Serve in the foreground until a signal ends it, and return the exit code."""
+        ...
+
+
+class SiteKit(Kit, Protocol):
+    """A site's kit."""
+
+    def memory(self, study: Study) -> Path:
+        """Return the folder that keeps what the site remembers of a study."""
+        ...
+
+    def run(self, data: str, policy: Path | None) -> int:
+        """Answer for a table in the foreground until a signal ends it, and return the exit code."""
+        ...
+
+
+class Analyst(Protocol):
+    """The analyst's connection to a server."""
+
+    record: dict[str, Any]
+    """What a finished study adds to the run's record."""
+    assessment: Assessment | None
+    """The checks of the learned graph, if the study has them."""
+
+    def run(self, progress: Progress) -> Learner:
+        """Have the server run the study, and return what was learned, whatever happens on the way."""
+        ...
+
+    def status(self) -> Standing | None:
+        """Return how the server stands; `None` where it is out of reach."""
+        ...
+
+
+class AnalystKit(Kit, Protocol):
+    """The analyst's kit."""
+
+    def connect(self, study: Study, report: Callable[[str], None]) -> AbstractContextManager[Analyst]:
+        """Connect to the server; `report` takes messages for the analyst."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes kits and opens them."""
+
+    def provision(
+        self,
+        study_file: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        host: str,
+        port: int,
+        server_at: str | None = None,
+    ) -> dict[str, Path]:
+        """Make a kit for each participant of a study, and return their folders by name.
+
+        Args:
+            study_file: The study.
+            out: A new or empty folder for the kits.
+            host: The server's name or address, as the sites reach it.
+            port: The server's port.
+            server_at: A site that hosts the server and the analyst.
+        """
+        ...
+
+    def open_server(self, folder: str | os.PathLike[str]) -> ServerKit:
+        """Open the server's kit."""
+        ...
+
+    def open_site(self, folder: str | os.PathLike[str]) -> SiteKit:
+        """Open a site's kit."""
+        ...
+
+    def open_analyst(self, folder: str | os.PathLike[str]) -> AnalystKit:
+        """Open the analyst's kit."""
+        ...

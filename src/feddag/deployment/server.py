@@ -1,0 +1,103 @@
+"""The server's end of a study, whatever carries the calls: it reaches the sites, learns, and checks the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from feddag.deployment.study_tasks import SET_SCALE, federated_learner
+from feddag.deployment.terms import privacy_budget, study_terms
+from feddag.errors import FeddagError
+from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
+from feddag.federation.journal import Journal
+from feddag.federation.protocol import Federation
+from feddag.federation.server_endpoint import Call, ServerEndpoint
+from feddag.learners.federated import FederatedLearner
+from feddag.learners.status import Progress
+from feddag.regression.moments import common_scale
+from feddag.study import Study
+from feddag.trust.assessment import Assessment, assess_federation
+from feddag.trust.sortability import is_unit_free
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What a study has brought."""
+
+    learner: FederatedLearner
+    assessment: Assessment | None
+    """The checks of the graph; `None` if the study has none, or they could not be made."""
+    record: dict[str, Any]
+    """Rounds, sites that were lost, and the privacy that was spent, for the run's record."""
+
+    @property
+    def message(self) -> str:
+        """One line for people."""
+        return f"{len(self.learner.graph_.edges)} edges after {self.record['federation']['rounds']} rounds"
+
+
+def build_server(
+    study: Study, calls: Mapping[str, Call], folder: Path, report: Callable[[str], None]
+) -> ServerEndpoint:
+    """Build the server's end of a study.
+
+    Args:
+        study: The study that the server has agreed to.
+        calls: A call for each site that can be reached.
+        folder: What the server remembers of the study.
+        report: Takes messages for the server's operator.
+    """
+    return ServerEndpoint(study_terms(study), calls, Journal(folder / "journal"), report)
+
+
+def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
+    """Have the sites join, agree on units, learn, and check the graph. Resume where the journal ends."""
+    try:
+        server.open()
+        learner = learn(study, server, progress)
+        assessment = assess(study, learner, server, report)
+    finally:
+        server.close()
+    record: dict[str, Any] = {
+        "federation": {"rounds": server.rounds, "absent": server.absent, "refused": server.refused}
+    }
+    spent = spent_privacy(study, server.rounds)
+    return StudyResult(learner, assessment, record if spent is None else record | {"privacy": spent})
+
+
+def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
+    """Agree on common units if the study says so, then learn."""
+    learner = federated_learner(study)
+    if study.preparation.scale == "federated":
+        moments = common_scale(federation)
+        SET_SCALE.ask(federation, 0, moments._asdict())
+    return learner.fit_federation(federation, study.columns, progress=progress)
+
+
+def assess(
+    study: Study, learner: FederatedLearner, federation: Federation, report: Callable[[str], None]
+) -> Assessment | None:
+    """Check the learned graph on rows that the sites set aside, if the study says so.
+
+    This takes every site: one that is out of reach by now, or whose policy refuses, costs the checks and not the graph.
+    """
+    if not study.trust.assess:
+        return None
+    unit_free = is_unit_free(learner) or study.preparation.scale != "none"
+    try:
+        return assess_federation(learner, federation, study.columns, unit_free=unit_free)
+    except FeddagError as error:
+        report(f"The graph is not assessed: {error}")
+        return None
+
+
+def spent_privacy(study: Study, answers: int) -> dict[str, float] | None:
+    """Return what so many answers of a site cost of the study's budget; `None` where it has none."""
+    terms, budget = study.privacy.differential, privacy_budget(study)
+    if terms is None or budget is None:
+        return None
+    accountant = Accountant(budget)
+    accountant.noise_multipliers = [noise_multiplier_for(budget, terms.rounds)] * answers
+    return {"epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}

@@ -1,0 +1,51 @@
+"""Which tasks a study may ask its sites: those of its method, of common units, and of the checks of its graph."""
+
+from __future__ import annotations
+
+from feddag.errors import FeddagError
+from feddag.federation.tasks import LARGEST_VALUE, SMALLEST_SPREAD, Bounds, Output, TaskSpec, by_name
+from feddag.learners.federated import FederatedLearner
+from feddag.learners.regimes import InRegime
+from feddag.learners.registry import METHODS
+from feddag.regression.moments import SCALE
+from feddag.study import Study
+from feddag.trust.assessment import ASSESSMENT_TASKS, assessment_tasks
+
+SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
+
+
+def federated_learner(study: Study) -> FederatedLearner:
+    """Return the study's learner; refuse one that cannot learn from sites which only send sums."""
+    learner = study.learner()
+    if not isinstance(learner, FederatedLearner):
+        raise FeddagError(
+            f"{study.source}: the method {study.method.name!r} does not learn from several sites. Choose another, or "
+            'let the sites vote: regime = "voting".'
+        )
+    learner.check_federation(len(study.sites), study.columns)
+    if not learner.tasks(study.columns, len(study.sites)):
+        raise FeddagError(
+            f"{study.source}: the method {study.method.name!r} declares no tasks, so that no site on a network would "
+            f"answer it. Declare `task_specs` in its class {type(learner).__name__}."
+        )
+    return learner
+
+
+def study_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return all tasks of the study, with bounds on what each brings."""
+    tasks = dict(federated_learner(study).tasks(study.columns, len(study.sites)))
+    if study.preparation.scale == "federated":
+        continuous = sum(not variable.kind.discrete for variable in study.variables)
+        deviation = Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(continuous,))
+        tasks |= SCALE.bounded(continuous)
+        moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
+        tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
+    return tasks | (assessment_tasks(study.columns) if study.trust.assess else {})
+
+
+def known_tasks() -> dict[str, TaskSpec]:
+    """Return every task that a study on this installation may ask, those of other packages' methods among them."""
+    learners = [method.learner() for method in METHODS.values()]
+    of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
+    scaling = (*SCALE.specs, SET_SCALE)
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS))

@@ -1,0 +1,27 @@
+"""The terms of a study's federation, from the study itself: the only place that turns one into the other."""
+
+from __future__ import annotations
+
+from feddag.federation.differential_privacy import PrivacyBudget
+from feddag.federation.terms import StudyTerms
+from feddag.study import Study
+
+
+def study_terms(study: Study) -> StudyTerms:
+    """Return what the study's sites and its server agree on."""
+    budget = privacy_budget(study)
+    return StudyTerms(
+        study=study.digest,
+        sites=tuple(site.name for site in study.sites),
+        quorum=study.federation.quorum,
+        timeout=study.federation.timeout,
+        secure_sum=study.privacy.secure_sum,
+        identities={site.name: bytes.fromhex(site.identity) for site in study.sites if site.identity},
+        noise="" if budget is None else f"dp({budget})",
+    )
+
+
+def privacy_budget(study: Study) -> PrivacyBudget | None:
+    """Return what the study may spend of each site's privacy; `None` where it adds no noise."""
+    terms = study.privacy.differential
+    return None if terms is None else PrivacyBudget(terms.epsilon, terms.delta)

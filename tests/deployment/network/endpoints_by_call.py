@@ -1,0 +1,73 @@
+"""A study on a network whose calls are function calls: real endpoints, real sums, any mishap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from feddag import simulate
+from feddag.deployment.server import build_server, run_study
+from feddag.deployment.site import build_site
+from feddag.federation.policy import Policy
+from feddag.federation.server_endpoint import ServerEndpoint
+from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.study import Study
+
+SIMULATION = simulate(4, mechanism="linear", sites=4, rows=[60, 80, 70, 90], seed=1)
+NAMES = tuple(silo.name for silo in SIMULATION.silos)
+LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 3, it_fl = 500, seed = 1 }'
+
+
+def study_of(method=LINEAR, *, secure=True, more=""):
+    variables = "\n".join(f'{name} = "continuous"' for name in SIMULATION.silos[0].columns)
+    sites = "\n".join(f"[sites.{name}]" for name in NAMES)
+    return Study.parse(
+        f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n{sites}\n'
+        f"[privacy]\nsecure_sum = {str(secure).lower()}\n{more}"
+    )
+
+
+class Net:
+    """All sites of a study in folders of their own, any of which can be killed and started again."""
+
+    def __init__(self, folder: Path, study: Study) -> None:
+        self.folder, self.study = folder, study
+        self.policy = Policy(unprotected_sums=not study.privacy.secure_sum)
+        self.sites: dict[str, SiteEndpoint] = {}
+        self.before = lambda site, request, content: None
+        """Called before a request reaches a site; what it raises is what the server sees."""
+        self.after = lambda site, request, reply: reply
+        self.requests: list[tuple[str, str]] = []
+        self.told: list[str] = []
+        for silo in SIMULATION.silos:
+            self.start(silo)
+
+    def start(self, silo) -> None:
+        if silo.name in self.sites:
+            self.sites.pop(silo.name).close()
+        table = self.study.silo(silo.name, silo.to_frame())
+        self.sites[silo.name] = build_site(self.study, table, self.memory(silo.name), self.policy, self.told.append)
+
+    def memory(self, site) -> Path:
+        return self.folder / site / "memory"
+
+    def call(self, site):
+        def called(request, content, timeout):
+            self.requests.append((site, request))
+            self.before(site, request, content)
+            return self.after(site, request, self.sites[site].reply(request, content))
+
+        return called
+
+    def server(self, sites=NAMES) -> ServerEndpoint:
+        return build_server(self.study, {site: self.call(site) for site in sites}, self.folder, self.told.append)
+
+    def run(self, server):
+        return run_study(self.study, server, lambda status: None, self.told.append)
+
+    def learn(self, sites=NAMES):
+        server = self.server(sites)
+        return self.run(server).learner, server
+
+
+def in_process(study):
+    return study.learner().fit(study.silos({silo.name: silo.to_frame() for silo in SIMULATION.silos}))
