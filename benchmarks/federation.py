@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import feddag
-from feddag.deployment.flare.analyst import analyst
-from feddag.deployment.flare.demo import free_port, running
-from feddag.deployment.flare.kits import ANALYST, SERVER, Kit, provision
+from feddag.deployment.demo import free_port, running
+from feddag.deployment.engine import ANALYST, SERVER
+from feddag.deployment.engines import engine
 from feddag.study import Study
 
 _STUDY = """\
@@ -53,16 +53,16 @@ def measured(nodes: int, sites: int, rounds: int, *, secure: bool) -> tuple[floa
                 secure=str(secure).lower(),
             )
         )
-        kits = provision(study_file, folder / "kits", "localhost", free_port())
+        kits = engine().provision(study_file, folder / "kits", "localhost", free_port())
         commands = [["server", "--kit", str(kits[SERVER])]]
         for name in names:
             data = folder / "data" / f"{name}.csv"
             commands.append(["site", "--kit", str(kits[name]), "--data", str(data), "--policy", str(policy)])
         study = Study.load(study_file)
-        with running(commands), analyst(Kit.open(kits[ANALYST], "analyst"), study, print) as connected:
+        with running(commands), engine().open_analyst(kits[ANALYST]).connect(study, print) as connected:
             learner = connected.run(lambda status: None)
-        journal = Kit.open(kits[SERVER], "server").memory(study) / "journal"
-        written = sorted(path.stat().st_mtime for path in journal.iterdir())
+        journal = next(kits[SERVER].rglob("journal"))
+        written = sorted(path.stat().st_mtime for path in journal.glob("*.npz"))
         seconds = statistics.median(later - earlier for earlier, later in pairwise(written))
         traffic = learner.communication_
         return seconds, traffic.sent[names[0]] / len(written), traffic.received[names[0]] / len(written)

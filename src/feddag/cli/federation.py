@@ -10,10 +10,9 @@ from rich.table import Table
 from feddag.cli.assessing import show_assessment
 from feddag.cli.fitting import watched
 from feddag.cli.tables import show_edges, stdout
-from feddag.deployment.flare.analyst import analyst
-from feddag.deployment.flare.demo import run_demo
-from feddag.deployment.flare.kits import SERVER, Kit
-from feddag.deployment.flare.kits import provision as make_kits
+from feddag.deployment.demo import run_demo
+from feddag.deployment.engine import ANALYST, SERVER, AnalystKit
+from feddag.deployment.engines import engine
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
 from feddag.runs import Run
@@ -44,10 +43,10 @@ def provision(
 
     Example: feddag federation provision study.toml --out kits --host feddag.example.org
     """
-    kits = make_kits(study, out, host, port, server_at)
+    kits = engine().provision(study, out, host, port, server_at)
     table = Table("kit", "for", "starts with")
     for name, folder in kits.items():
-        role = name if name in (SERVER, "analyst") else "site"
+        role = name if name in (SERVER, ANALYST) else "site"
         command = {
             "server": f"feddag server --kit {folder}",
             "analyst": f"feddag federation run {study} --kit {folder} --out run",
@@ -70,7 +69,7 @@ def run(
 
     Example: feddag federation run study.toml --kit kits/analyst --out run
     """
-    agreed, opened = Study.load(study), Kit.open(kit, "analyst")
+    agreed, opened = Study.load(study), engine().open_analyst(kit)
     folder = Run.start_federated(out, agreed)
     learned = _learn(agreed, opened, folder, quiet=quiet)
     console = stdout()
@@ -79,9 +78,9 @@ def run(
     typer.echo(f"Written into {out}. See: feddag report {out}")
 
 
-def _learn(study: Study, kit: Kit, folder: Run, *, quiet: bool) -> Learner:
+def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learner:
     console = Console(stderr=True, highlight=False)
-    with analyst(kit, study, lambda message: None if quiet else console.print(message)) as connected:
+    with kit.connect(study, lambda message: None if quiet else console.print(message)) as connected:
 
         def fit(progress: Progress) -> Learner:
             learned = connected.run(progress)
@@ -102,9 +101,9 @@ def status(*, kit: Annotated[Path, KIT]) -> None:
 
     Example: feddag federation status --kit kits/analyst
     """
-    opened = Kit.open(kit, "analyst")
+    opened = engine().open_analyst(kit)
     study = opened.study()
-    with analyst(opened, study, lambda message: None) as connected:
+    with opened.connect(study, lambda message: None) as connected:
         found = connected.status()
     if found is None:
         typer.echo("The server is out of reach.")
@@ -127,6 +126,6 @@ def demo(
     Example: feddag federation demo
     """
     console = Console(stderr=True, highlight=False)
-    learned, truth = watched(lambda progress: run_demo(sites, seed, progress, console.print), quiet=False)
+    learned, truth = watched(lambda progress: run_demo(engine(), sites, seed, progress, console.print), quiet=False)
     show_edges(stdout(), learned)
     typer.echo(f"Errors compared with the true graph (SHD): {compare(learned.graph_, truth).shd}")

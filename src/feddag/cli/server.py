@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from feddag.deployment.flare.kits import Kit
-from feddag.deployment.flare.processes import run
+from feddag.deployment.engines import engine
 
 
 def server(
@@ -18,9 +17,9 @@ def server(
 
     Example: feddag server --kit kits/server
     """
-    opened = Kit.open(kit, "server")
+    opened = engine().open_server(kit)
     study = opened.study()
     typer.echo(
         f"Server of the study {study.name!r} ({study.digest[:12]}…) for {len(study.sites)} sites. Ctrl-C ends it."
     )
-    raise typer.Exit(run(opened, {}))
+    raise typer.Exit(opened.run())

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from feddag.deployment.endpoints import federated_learner, known_tasks
-from feddag.deployment.flare.environment import DATA, POLICY
-from feddag.deployment.flare.kits import Kit
-from feddag.deployment.flare.processes import run
+from feddag.deployment.engines import engine
+from feddag.deployment.site import check_site
 from feddag.federation.policy import Policy
-from feddag.federation.secure import public_identity
-from feddag.federation.site_endpoint import own_identity
+from feddag.federation.site_endpoint import audit_log, identity
 from feddag.silos.outliers import outlier_warnings
 
 
@@ -33,20 +29,17 @@ def site(
 
     Example: feddag site --kit kits/basel --data basel.csv
     """
-    opened = Kit.open(kit, "site")
+    opened = engine().open_site(kit)
     study = opened.study()
-    federated_learner(study)
     rules = Policy() if policy is None else Policy.load(policy)
-    rules.check_names(known_tasks())
     silo = study.silo(opened.name, data)
-    rules.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
-    identity = public_identity(own_identity(opened.memory(study).parent)).hex()
+    check_site(study, silo, rules)
+    memory = opened.memory(study)
     typer.echo(
         f"Site {opened.name!r} of the study {study.name!r} ({study.digest[:12]}…): {silo.rows} rows of "
-        f"{len(silo.columns)} variables.\nThis site's identity: {identity}\n"
-        f"Audit log: {opened.memory(study) / 'audit.jsonl'}\nCtrl-C stops it."
+        f"{len(silo.columns)} variables.\nThis site's identity: {identity(memory)}\n"
+        f"Audit log: {audit_log(memory)}\nCtrl-C stops it."
     )
     for warning in outlier_warnings([silo]):
         typer.echo(f"Warning: {warning}", err=True)
-    environment = {DATA: data if "://" in data else os.path.abspath(data)}
-    raise typer.Exit(run(opened, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)})))
+    raise typer.Exit(opened.run(data, policy))

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from nvflare.lighter.utils import Identity, generate_cert, generate_keys, serialize_cert, serialize_pri_key
 
 from feddag import simulate
-from feddag.deployment.flare.demo import free_port
+from feddag.deployment.demo import free_port
 from feddag.deployment.flare.environment import KIT
 from feddag.deployment.flare.kits import provision
 from feddag.federation.journal import Journal
