@@ -1,4 +1,4 @@
-"""Writing a file so that no reader, no crash and no second writer ever meets half of it."""
+"""Write a file so that no reader, no crash and no second writer ever meets half of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOCK_ATTEMPTS = 5
 
 
 def check_target(path: Path, *inputs: str | Path) -> None:
-    """Before anything is computed that is to be written there, but never over what it is computed from."""
+    """Refuse a file that cannot be written, or that is one of `inputs`; call it before the work, not after."""
     if path.is_dir():
         raise FeddagError(f"{path} is a directory. Name a file.")
     for each in inputs:
@@ -41,8 +41,9 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     """Open a file for writing that appears under its name only once it is complete.
 
     The content goes to a temporary file in the same directory (a rename is atomic only within one file
-    system), reaches the disk, and then takes the place of `path`. If the body raises, `path` stays as it was
-    and nothing is left behind. A symbolic link is written through, as `open` would.
+    system), reaches the disk, and then takes the place of `path`, which reaches the disk as well: once the block has
+    ended, even a power cut leaves the new content. If the body raises, `path` stays as it was and nothing is left
+    behind. A symbolic link is written through, as `open` would.
 
     Text is UTF-8 and its line ends are written as given, so that a file is the same on every platform.
     """
@@ -57,13 +58,25 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
+        _sync_directory(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
+def _sync_directory(path: Path) -> None:
+    """Bring a rename to the disk: until then, a power cut may bring back the old file, or none."""
+    if os.name != "posix":  # Windows has no descriptors of directories
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def lock(stream: IO[Any], refusal: str) -> None:
-    """Keep a second writer off a file until it is closed, or its process has ended, however that ends."""
+    """Keep a second writer off a file until it is closed or its process has ended; raise `refusal` at the second."""
     if fcntl is None:
         return
     for attempt in range(_LOCK_ATTEMPTS):
@@ -79,7 +92,7 @@ def lock(stream: IO[Any], refusal: str) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds a file's lock, as far as the system can tell: where it has no locks, always."""
+    """Return whether a process holds a file's lock; on a system without locks, always `True`."""
     if fcntl is None:
         return True
     try:

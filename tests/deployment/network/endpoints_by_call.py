@@ -48,7 +48,7 @@ class Net:
         self.sites[silo.name] = build_site(self.study, table, self.memory(silo.name), self.policy, self.told.append)
 
     def memory(self, site) -> Path:
-        return self.folder / site / "memory"
+        return self.folder / site / self.study.digest[:12]
 
     def call(self, site):
         def called(request, content, timeout):

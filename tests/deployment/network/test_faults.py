@@ -15,6 +15,7 @@ from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer
 from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.wire import encode_answer
+from feddag.learners.checkpointing import FitContext
 
 
 def test_a_site_out_of_reach_is_done_without_if_there_is_a_quorum(net):
@@ -133,6 +134,31 @@ def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(ne
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
     assert all(len(rounds) == len(set(rounds)) for rounds in worked.values())
+
+
+def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_had_decided(tmp_path, monkeypatch):
+    class KilledError(BaseException):
+        pass
+
+    time_ = {"now": 0.0}
+    monkeypatch.setattr(FitContext, "seconds", property(lambda _: time_["now"]))
+    study = study_of('name = "search"\nparameters = { restarts = 4, time_budget = 1.0, seed = 1 }')
+    undisturbed, server = Net(tmp_path / "other", study).learn()
+    net, last = Net(tmp_path / "net", study), server.rounds - 1
+
+    def killed(site, request, content):
+        if request == "work" and content["round"] == last:
+            raise KilledError
+
+    net.before = killed
+    with pytest.raises(KilledError):
+        net.learn()
+    net.before = lambda site, request, content: None
+    time_["now"] = 100.0
+    learner, server = net.learn()
+    assert server.rounds == last + 1
+    np.testing.assert_array_equal(learner.edge_frequencies_, undisturbed.edge_frequencies_)
+    np.testing.assert_array_equal(learner.adjacency_, undisturbed.adjacency_)
 
 
 def test_a_search_waits_for_a_site_since_scores_of_fewer_sites_do_not_compare(tmp_path):
