@@ -81,7 +81,7 @@ def measure(nodes: int, sites: int, rows: int, repeats: int) -> dict[str, float]
     with InProcess(solvers, len(os.sched_getaffinity(0))) as federation:
 
         def round_() -> None:
-            federation.aggregate(Task(SOLVE, 0, numbers, arrays, tuple(range(sites))))
+            SOLVE.ask(federation, 0, arrays, numbers)
 
         first = _seconds(round_)
         memory = peak_memory_mb()

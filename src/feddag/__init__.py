@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from feddag.errors import FeddagError
     from feddag.graphs import CausalGraph, GraphMetrics, compare, read_graph, write_graph
     from feddag.learners import EvidenceSearch, FedDAG
-    from feddag.learners.registry import make_learner, methods
+    from feddag.learners.factory import make_learner, methods
     from feddag.runs import load
     from feddag.silos import Silo, Simulation, read_silos, simulate
     from feddag.study import Study
@@ -49,7 +49,7 @@ _HOMES = {
     "feddag.errors": ("FeddagError",),
     "feddag.graphs": ("CausalGraph", "GraphMetrics", "compare", "read_graph", "write_graph"),
     "feddag.learners": ("EvidenceSearch", "FedDAG"),
-    "feddag.learners.registry": ("make_learner", "methods"),
+    "feddag.learners.factory": ("make_learner", "methods"),
     "feddag.runs": ("load",),
     "feddag.silos": ("Silo", "Simulation", "read_silos", "simulate"),
     "feddag.study": ("Study",),

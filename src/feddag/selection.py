@@ -30,7 +30,8 @@ from feddag.federation import Answer, Federation, InProcess, Stateless, Task, un
 from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, dag_extension
 from feddag.learners.base import PROPORTION, SEED
-from feddag.learners.registry import Regime, find_method, make_learner
+from feddag.learners.factory import make_learner
+from feddag.learners.registry import Regime, find_method
 from feddag.learners.status import Status
 from feddag.regression.features import level_counts
 from feddag.regression.prediction import OwnRegressions

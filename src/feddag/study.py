@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from feddag import constraints
 from feddag.errors import FeddagError
+from feddag.learners.factory import make_learner
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.registry import METHODS, REGIMES, Regime, find_method, make_learner
+from feddag.learners.registry import METHODS, REGIMES, Regime, find_method
 from feddag.silos.coding import canonical
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation

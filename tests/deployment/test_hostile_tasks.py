@@ -14,8 +14,9 @@ from feddag.deployment.site import StudyTable
 from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation import InProcess, Task
 from feddag.federation.tasks import find_task
+from feddag.learners.factory import make_learner
 from feddag.learners.federated import FederatedLearner
-from feddag.learners.registry import METHODS, make_learner
+from feddag.learners.registry import METHODS
 from feddag.study import Study
 
 SIMULATION = simulate(4, mechanism="linear", sites=4, rows=60, seed=1)

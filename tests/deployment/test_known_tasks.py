@@ -8,8 +8,8 @@ import pytest
 from feddag.deployment.study_tasks import known_tasks
 from feddag.federation import InProcess
 from feddag.federation.protection import PLAIN, SECURE_SUM, describe_protection
+from feddag.learners.factory import make_learner
 from feddag.learners.feddag.local_solver import SOLVE, shared_part
-from feddag.learners.registry import make_learner
 from feddag.models import DAGGNN, NOTEARSMLP, Linear, MaskedMLP
 from feddag.silos import simulate
 

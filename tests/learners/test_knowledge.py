@@ -138,7 +138,7 @@ def test_a_mask_is_certain_in_every_round_and_what_leaves_a_site_is_finite():
     assert (learned.edge_scores_[learned.knowledge_of(NAMES).impossible] == 0).all()
     assert all(np.isposinf(graph[certain]).all() for graph in learned.history_.graphs)
     numbers = {"steps": FEW_STEPS["it_fl"], "alpha": 0.0, "rho": 1.0, "h": 1.0}
-    task = Task(SOLVE, 0, numbers, {"graph": np.zeros((5, 5), np.float32)}, (0,))
+    task = Task(SOLVE.name, 0, numbers, {"graph": np.zeros((5, 5), np.float32)}, (0,))
     assert np.isfinite(learned.site(SIMULATION.silos[0], 0).answer(task).arrays["graph"]).all()
     again = FedDAG(**TINY["mcsl"], **known).restore(*learned.snapshot())
     assert again.graph_ == learned.graph_

@@ -34,9 +34,9 @@ def test_a_site_minimises_its_own_lagrangian():
     rows = rows - rows.mean(axis=0)
     first, W = draw.normal(size=(2, 3, 3))
     site = _Equations("s", rows)
-    site.answer(Task(FIT, 1, {"rows": total, "rho": 0.2}, {"W": first}, (0,)))
+    site.answer(Task(FIT.name, 1, {"rows": total, "rho": 0.2}, {"W": first}, (0,)))
     multipliers = 0.2 * (site.own.reshape(3, 3) - W)
-    answer = site.answer(Task(FIT, 2, {"rows": total, "rho": rho}, {"W": W}, (0,)))
+    answer = site.answer(Task(FIT.name, 2, {"rows": total, "rho": rho}, {"W": W}, (0,)))
 
     def lagrangian(flat):
         own = flat.reshape(3, 3)
@@ -49,7 +49,7 @@ def test_a_site_minimises_its_own_lagrangian():
 
 
 def test_a_restored_site_answers_as_the_first_would():
-    tasks = [Task(FIT, k, {"rows": 430, "rho": 0.1 * k}, {"W": np.full((4, 4), 0.1 * k)}, (0,)) for k in (1, 2, 3)]
+    tasks = [Task(FIT.name, k, {"rows": 430, "rho": 0.1 * k}, {"W": np.full((4, 4), 0.1 * k)}, (0,)) for k in (1, 2, 3)]
     site, again = (_Equations("s", SIMULATION.silos[0].values) for _ in range(2))
     again.restore(site.snapshot())
     site.answer(tasks[0])

@@ -58,11 +58,11 @@ def test_a_site_minimises_its_own_lagrangian():
     silo, units, rho, total = SIMULATION.silos[1], 2, 0.05, 430
     site = _Networks(silo, NOTEARSMLP(units))
     start = NOTEARSMLPADMM(hidden_units=units)._start(4)
-    site.answer(Task(FIT, 1, {"rows": total, "rho": 0.02}, start, (0,)))
+    site.answer(Task(FIT.name, 1, {"rows": total, "rho": 0.02}, start, (0,)))
     common = {name: array + 0.1 * draw.normal(size=array.shape) for name, array in start.items()}
     flat = np.concatenate([common[name].ravel() for name in sorted(common)])
     multipliers = 0.02 * (site.own - flat)
-    answer = site.answer(Task(FIT, 2, {"rows": total, "rho": rho}, common, (0,)))
+    answer = site.answer(Task(FIT.name, 2, {"rows": total, "rho": rho}, common, (0,)))
 
     def lagrangian(own):
         loss = silo.rows / total * by_hand(own, silo.values, units)

@@ -10,23 +10,23 @@ import pytest
 
 from feddag import FedDAG, FeddagError, make_learner, methods
 from feddag.learners import Learner
-from feddag.learners.registry import METHODS, REGIMES, Method, method_of, regime_of
+from feddag.learners.factory import method_of
+from feddag.learners.registry import METHODS, REGIMES, Method
 
 
 @pytest.mark.parametrize("name", METHODS)
 class TestEveryMethod:
     def test_is_a_learner_where_the_table_says_it_is(self, name):
         made = make_learner(name)
-        learner, regime = regime_of(made)
         assert isinstance(made, Learner)
-        assert f"{type(learner).__module__}:{type(learner).__qualname__}" == METHODS[name].estimator
-        assert regime == METHODS[name].regimes[0]
+        assert f"{type(made.inner).__module__}:{type(made.inner).__qualname__}" == METHODS[name].estimator
+        assert made.regime == METHODS[name].regimes[0]
         assert method_of(made).name == name
 
     def test_runs_in_its_regimes_and_no_other(self, name):
         for regime in REGIMES:
             if regime in METHODS[name].regimes:
-                assert regime_of(make_learner(name, regime))[1] == regime
+                assert make_learner(name, regime).regime == regime
             else:
                 known = ", ".join(map(repr, METHODS[name].regimes))
                 with pytest.raises(FeddagError) as caught:
@@ -34,7 +34,7 @@ class TestEveryMethod:
                 assert str(caught.value) == f"The method {name!r} runs in the regime {known}. Got {regime!r} instead."
 
     def test_has_a_constraint_for_every_parameter(self, name):
-        parameters = regime_of(make_learner(name))[0].get_params()
+        parameters = make_learner(name).inner.get_params()
         constraints = METHODS[name].learner().parameter_constraints
         assert constraints.keys() == parameters.keys()
         assert all(constraints[each].accepts(value) for each, value in parameters.items())

@@ -223,7 +223,7 @@ class TestPasswords:
         assert "reader:***@127.0.0.1" in str(caught.value)
 
     def test_a_run_holds_none_and_is_resumed_with_that_of_the_environment(self, address, tmp_path, monkeypatch):
-        from feddag.learners.registry import make_learner  # noqa: PLC0415
+        from feddag.learners.factory import make_learner  # noqa: PLC0415
         from feddag.runs import Run, load  # noqa: PLC0415
 
         source = address.replace("reader@", f"reader:{IN_AN_ADDRESS}@") + '?query=SELECT "AGE", dose FROM visits'

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from feddag.errors import FeddagError
-from feddag.learners.registry import make_learner
+from feddag.learners.factory import make_learner
 from feddag.silos import Silo, read_silos
 from feddag.silos.coding import MOST_LEVELS, code_column
 from feddag.silos.variable_types import CONTINUOUS, Kind, Variable

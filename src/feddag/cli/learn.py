@@ -12,7 +12,8 @@ from feddag.cli.grids import value as any_value
 from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
 from feddag.cli.tables import edges_of, show_edges, stdout
 from feddag.errors import FeddagError
-from feddag.learners.registry import METHODS, Regime, find_method, make_learner
+from feddag.learners.factory import make_learner
+from feddag.learners.registry import METHODS, Regime, find_method
 from feddag.runs import Run
 from feddag.silos import Preparation, read_silos
 from feddag.silos.preparation import Missing, Scale

@@ -13,7 +13,8 @@ from typing import Any
 
 from feddag.errors import FeddagError
 from feddag.experiments.settings import Real, Setting
-from feddag.learners.registry import Regime, find_method, make_learner, regime_of
+from feddag.learners.factory import make_learner
+from feddag.learners.registry import Regime, find_method
 
 _NOT_OF_THE_RESULT = ("workers",)
 """Parameters that change how long a cell takes, and nothing else."""
@@ -74,8 +75,7 @@ class Cell:
 
     def check(self) -> None:
         """Refuse an unknown method, regime or parameter, or a wrong value, before anything is drawn."""
-        learner, _ = regime_of(self.learner())
-        learner.check_parameters()
+        self.learner().inner.check_parameters()
         for name, option in _OF_THE_RUN.items():
             if name in self.parameters:
                 raise FeddagError(f"{name} is no parameter to choose: every cell gets its own. Use {option} instead.")

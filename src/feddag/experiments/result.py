@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -164,7 +164,8 @@ def history_of(result: Result) -> dict[str, Any]:
 def _judge(learner: Learner, known: Drawn) -> dict[str, Any]:
     from feddag.graphs import compare  # noqa: PLC0415
 
-    graphs = [graph for graph, _ in _learned_graphs(learner)]
+    # a learner that leaves directions open, but has a guess for each, is judged by its guesses
+    graphs = [guessed for _, guessed in learner.results]
     judged: dict[str, Any] = dict.fromkeys(METRICS)
     judged["nnz"] = fmean(len(graph.edges) + len(graph.undirected_edges) for graph in graphs)
     judged["true_edges"] = None
@@ -178,31 +179,13 @@ def _judge(learner: Learner, known: Drawn) -> dict[str, Any]:
     return judged
 
 
-def _learned_graphs(learner: Learner) -> Sequence[tuple[CausalGraph, CausalGraph]]:
-    """Return the graph to judge and the graph reported: for each site where sites learn alone, as the paper averages.
-
-    A learner that leaves directions open, but has a guess for each, is judged by its guesses.
-    """
-    from feddag.learners.regimes import InRegime  # noqa: PLC0415
-
-    if isinstance(learner, InRegime) and learner.regime != "voting":
-        return [_judged_and_reported(each) for each in learner.learners_.values()]
-    if learner.learned_alone and not isinstance(learner, InRegime):
-        return [(graph, graph) for graph in learner.site_graphs_.values()]
-    return [_judged_and_reported(learner)]
-
-
-def _judged_and_reported(learner: Learner) -> tuple[CausalGraph, CausalGraph]:
-    return learner.guessed_graph, learner.graph_
-
-
 def _describe_graph(learner: Learner) -> dict[str, Any]:
-    learned = _learned_graphs(learner)
+    results = learner.results
     return {
-        "names": list(learned[0][0].names),
-        "edges": [judged.edges for judged, _ in learned],
-        "undirected": [judged.undirected_edges for judged, _ in learned],
-        "guessed": [[edge for edge in judged.edges if _is_open(edge, reported)] for judged, reported in learned],
+        "names": list(learner.graph_.names),
+        "edges": [judged.edges for _, judged in results],
+        "undirected": [judged.undirected_edges for _, judged in results],
+        "guessed": [[edge for edge in judged.edges if _is_open(edge, reported)] for reported, judged in results],
     }
 
 
@@ -233,9 +216,9 @@ def reported_graphs(result: Result) -> list[CausalGraph] | None:
 
 def _pack_history(learner: Learner) -> bytes | None:
     """Pack the course of FedDAG's optimisation, without the sites' own losses."""
-    from feddag.learners.feddag.history import History  # noqa: PLC0415
+    from feddag.learners.feddag.history import FedDAGHistory  # noqa: PLC0415
 
-    if not isinstance(learner.history_, History):
+    if not isinstance(learner.history_, FedDAGHistory):
         return None
     frame = learner.history_.to_frame()
     frame = frame[[name for name in frame.columns if "[" not in name]]

@@ -9,17 +9,17 @@ from feddag.lazy import names_from
 if TYPE_CHECKING:
     from feddag.learners.base import Learner
     from feddag.learners.feddag import FedDAG
-    from feddag.learners.feddag.history import History, Round
+    from feddag.learners.feddag.history import FedDAGHistory, FedDAGRound
     from feddag.learners.regimes import InRegime
     from feddag.learners.search import EvidenceSearch
     from feddag.learners.status import Progress, Status
 
-__all__ = ["EvidenceSearch", "FedDAG", "History", "InRegime", "Learner", "Progress", "Round", "Status"]
+__all__ = ["EvidenceSearch", "FedDAG", "FedDAGHistory", "FedDAGRound", "InRegime", "Learner", "Progress", "Status"]
 
 _HOMES = {
     "feddag.learners.base": ("Learner",),
     "feddag.learners.feddag": ("FedDAG",),
-    "feddag.learners.feddag.history": ("History", "Round"),
+    "feddag.learners.feddag.history": ("FedDAGHistory", "FedDAGRound"),
     "feddag.learners.regimes": ("InRegime",),
     "feddag.learners.search": ("EvidenceSearch",),
     "feddag.learners.status": ("Progress", "Status"),

@@ -7,13 +7,14 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 import joblib
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int8
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from feddag import constraints
@@ -24,7 +25,7 @@ from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
-from feddag.learners.registry import METHODS
+from feddag.learners.registry import METHODS, Regime
 from feddag.learners.status import Progress
 from feddag.silos import CheckedSilos, Silo, read_silos
 from feddag.silos.variable_types import Kind
@@ -39,6 +40,18 @@ SEED = constraints.Constraint(
 WORKERS = constraints.whole(1) | constraints.none
 SHARE = constraints.number("a share in (0, 1]", lambda value: 0 < value <= 1)
 PROPORTION = constraints.number("a number in (0, 1)", lambda value: 0 < value < 1)
+
+
+@runtime_checkable
+class SitePredictor(Protocol):
+    """A learner that keeps each site's mechanisms and predicts with them."""
+
+    mechanisms_: Mapping[str, Any]
+    feature_names_in_: np.ndarray
+
+    def predict(self, X: pd.DataFrame | ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
+        """Predict each variable from its parents, by a site's mechanisms."""
+        ...
 
 
 class Learner(BaseEstimator, ABC):
@@ -63,6 +76,9 @@ class Learner(BaseEstimator, ABC):
 
     kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
     """The kinds of variables (`feddag.silos.variable_types`) that it learns from."""
+
+    regime: Regime = "federated"
+    """How sites take part (`feddag.learners.regimes`)."""
 
     workers: int | None = None
     """A parameter of those learners that spread sites over threads."""
@@ -148,6 +164,28 @@ class Learner(BaseEstimator, ABC):
         """Whether every site learned by itself, so that there is a history and a graph for each."""
         check_is_fitted(self)
         return isinstance(self.history_, dict)
+
+    @property
+    def inner(self) -> Learner:
+        """The learner itself, without the regime it is in."""
+        return self
+
+    def with_sites(self, sites: int) -> Self:
+        """Return an unfitted copy for a study with so many sites."""
+        del sites
+        return cast(Self, clone(self))
+
+    def single_threaded(self) -> Self:
+        """Return an unfitted copy that uses one thread."""
+        names = [name for name in self.get_params() if name.rpartition("__")[2] == "workers"]
+        return cast(Self, clone(self)).set_params(**dict.fromkeys(names, 1))
+
+    @property
+    def results(self) -> tuple[tuple[CausalGraph, CausalGraph], ...]:
+        """The graphs that a comparison judges, as reported and as guessed: one, or one per site that learned alone."""
+        if self.learned_alone:
+            return tuple((graph, graph) for graph in self.site_graphs_.values())
+        return ((self.graph_, self.guessed_graph),)
 
     @property
     def guessed_graph(self) -> CausalGraph:

@@ -71,12 +71,15 @@ class InRegime(FederatedLearner):
 
     task_specs: ClassVar = (VOTE,)
 
-    regime: Literal["all", "separate", "voting"]
     learners_: dict[str, Learner]
 
     def __init__(self, learner: Learner, regime: Literal["all", "separate", "voting"]) -> None:
         self.learner = learner
         self.regime = regime
+
+    @property
+    def inner(self) -> Learner:
+        return self.learner
 
     def check(self, silos: Any) -> CheckedSilos:
         silos = super().check(silos)
@@ -157,6 +160,13 @@ class InRegime(FederatedLearner):
         else:
             self.history_ = histories
             self.site_graphs_ = {site: each.graph_ for site, each in self.learners_.items()}
+
+    @property
+    def results(self) -> tuple[tuple[CausalGraph, CausalGraph], ...]:
+        check_is_fitted(self)
+        if self.regime == "voting":
+            return ((self.graph_, self.guessed_graph),)
+        return tuple((each.graph_, each.guessed_graph) for each in self.learners_.values())
 
     @property
     def guessed_graph(self) -> CausalGraph:

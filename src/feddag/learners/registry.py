@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from feddag.errors import FeddagError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from feddag.learners.base import Learner
 
 Regime = Literal["federated", "all", "separate", "voting"]
@@ -279,68 +277,3 @@ def find_method(name: str) -> Method:
     close = get_close_matches(str(name), METHODS, n=1)
     suggestion = f" Did you mean {close[0]!r}?" if close else ""
     raise FeddagError(f"method must be one of {', '.join(METHODS)}. Got {name!r} instead.{suggestion}")
-
-
-def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> Learner:
-    """The learner that a method's name stands for, with these parameters, in a regime: its own where that is None.
-
-    The regime `"all"` pools the rows of all sites: it is for research.
-
-    Examples:
-        >>> import feddag
-        >>> feddag.make_learner("notears", l1=0.2)
-        NOTEARS(l1=0.2)
-        >>> feddag.make_learner("cam", "voting", alpha=0.01)
-        InRegime(learner=CAM(alpha=0.01), regime='voting')
-    """
-    method = find_method(name)
-    method.check_names(parameters)
-    regime = regime or method.regimes[0]
-    method.check_regime(regime)
-    learner = method.learner()(**{**method.defaults, **parameters})
-    if regime == "federated":
-        return learner
-    from feddag.learners.regimes import InRegime  # noqa: PLC0415 - as late as the learner itself
-
-    return InRegime(learner, regime)
-
-
-def regime_of(learner: Learner) -> tuple[Learner, Regime]:
-    """The learner itself, and the regime it is in."""
-    from feddag.learners.regimes import InRegime  # noqa: PLC0415 - the table must be readable without it
-
-    return (learner.learner, learner.regime) if isinstance(learner, InRegime) else (learner, "federated")
-
-
-def method_of(learner: Learner) -> Method:
-    """The method that a learner follows, in its regime.
-
-    Of several the one whose defaults it has, and most of them; then the one whose own regime it is in.
-    """
-    learner, regime = regime_of(learner)
-    kind, parameters = type(learner), learner.get_params()
-    home = f"{kind.__module__}:{kind.__qualname__}"
-    candidates = [method for method in METHODS.values() if method.estimator == home and regime in method.regimes]
-    if not candidates:
-        raise FeddagError(
-            f"{kind.__name__} is no registered method for the regime {regime!r}. Use one of {', '.join(METHODS)}."
-        )
-
-    def agreement(method: Method) -> tuple[bool, int, bool]:
-        agrees = all(parameters[name] == value for name, value in method.defaults.items())
-        return agrees, len(method.defaults), regime == method.regimes[0]
-
-    return max(candidates, key=agreement)
-
-
-def methods() -> pd.DataFrame:
-    """What each method assumes, what leaves a site, and where it comes from: one row for each, by name.
-
-    Examples:
-        >>> import feddag
-        >>> feddag.methods().query("unit_free").index.tolist()
-        ['search', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
-    """
-    import pandas as pd  # noqa: PLC0415 - the table itself must be readable without it
-
-    return pd.DataFrame([asdict(method) for method in METHODS.values()]).set_index("name")

@@ -20,7 +20,7 @@ from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.files import atomic_write
 from feddag.graphs import CausalGraph, write_graph
 from feddag.learners.base import Learner
-from feddag.learners.registry import make_learner, method_of, regime_of
+from feddag.learners.factory import make_learner, method_of
 from feddag.learners.status import Progress, Status
 from feddag.runs import folder as files
 from feddag.runs.monitor import ProgressLog
@@ -322,7 +322,6 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _new_record(estimator: Learner, method: str, columns: Sequence[str]) -> dict[str, Any]:
-    learner, regime = regime_of(estimator)
     return {
         "feddag": version("feddag"),
         "versions": {"python": sys.version.split()[0]} | {name: version(name) for name in _LIBRARIES},
@@ -330,8 +329,8 @@ def _new_record(estimator: Learner, method: str, columns: Sequence[str]) -> dict
         "started": _now(),
         "finished": None,
         "method": method,
-        "regime": regime,
-        "parameters": learner.get_params(),
+        "regime": estimator.regime,
+        "parameters": estimator.inner.get_params(),
         "columns": columns,
     }
 

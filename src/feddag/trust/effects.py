@@ -18,8 +18,7 @@ from jaxtyping import Float
 
 from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph, dag_extension, parent_sets
-from feddag.learners.base import Learner
-from feddag.learners.feddag import FedDAG
+from feddag.learners.base import Learner, SitePredictor
 from feddag.regression.features import level_counts
 from feddag.silos import Silo, read_silos
 from feddag.trust import tasks
@@ -89,7 +88,7 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
     with trust_sites(silos) as (federation, local):
         found = {site.name: site.slopes(task) for site in local}
         found[TOGETHER] = _mean(tasks.EFFECTS.ask(federation, 0, task), federation.summed)
-    by_mechanisms = _by_mechanisms(learner, silos, *pair) if isinstance(learner, FedDAG) else {}
+    by_mechanisms = _by_mechanisms(learner, silos, *pair) if isinstance(learner, SitePredictor) else {}
     names = ["; ".join(columns[parent] for parent in parents) for parents in adjusted]
     estimates = tuple(
         Estimate(site, names[k], float(slope), float(np.sqrt(variance)), by_mechanisms.get(site))
@@ -129,13 +128,13 @@ def _reaches(graph: CausalGraph, cause: int, effect: int) -> bool:
     return bool(reached[effect])
 
 
-def _by_mechanisms(learner: FedDAG, silos: Sequence[Silo], cause: int, effect: int) -> dict[str, float]:
+def _by_mechanisms(learner: SitePredictor, silos: Sequence[Silo], cause: int, effect: int) -> dict[str, float]:
     by_site = {silo.name: carried_on(learner, silo, cause, effect) for silo in silos}
     together = np.average(list(by_site.values()), weights=[silo.rows for silo in silos])
     return by_site | {TOGETHER: float(together)}
 
 
-def carried_on(learner: FedDAG, silo: Silo, cause: int, effect: int) -> float:
+def carried_on(learner: SitePredictor, silo: Silo, cause: int, effect: int) -> float:
     """The mean change of the effect for a unit of the cause, by a site's mechanisms.
 
     The cause of every row is raised by its standard deviation; what its descendants add to their mechanisms (the noise)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from feddag.errors import FeddagError
 from feddag.graphs import Adjacency
 from feddag.learners.base import Learner
-from feddag.learners.registry import method_of, regime_of
+from feddag.learners.factory import method_of
 from feddag.learners.sortnregress import r2
 from feddag.regression.moments import Moments
 
@@ -73,12 +73,11 @@ def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> flo
 
 def is_unit_free(learner: Learner) -> bool:
     """Whether the learner finds the same graph in whatever units the columns are given."""
-    own, _ = regime_of(learner)
     try:
         method = method_of(learner)
     except FeddagError:  # of a learner that is in no table we know nothing
         return False
-    return method.unit_free and own.get_params().get("noise", "free") == "free"
+    return method.unit_free and learner.inner.get_params().get("noise", "free") == "free"
 
 
 def warn_before(moments: Moments, *, unit_free: bool) -> list[str]:

@@ -29,7 +29,6 @@ from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint, save_checkpoint
 from feddag.graphs import Adjacency, CausalGraph, ballot, support
 from feddag.learners.base import SEED, Learner
-from feddag.learners.regimes import InRegime
 from feddag.learners.status import Progress, Status
 from feddag.parallel import as_finished
 from feddag.silos import CheckedSilos, Silo
@@ -238,15 +237,10 @@ def _learned(
     if not wanted:
         return
     jobs = min(jobs, len(wanted))
-    blank = _one_thread(cast(Learner, clone(learner))) if jobs > 1 else cast(Learner, clone(learner))
+    # processes that each use all cores would only be in each other's way
+    blank = learner.single_threaded() if jobs > 1 else cast(Learner, clone(learner))
     tasks = (joblib.delayed(_replicated)(blank, silos, each, seed, in_a_child=jobs > 1) for each in wanted)
     yield from as_finished(tasks, jobs)
-
-
-def _one_thread(learner: Learner) -> Learner:
-    """Processes that each use all cores would only be in each other's way."""
-    parameters = learner.get_params()
-    return learner.set_params(**{name: 1 for name in parameters if name.rpartition("__")[2] == "workers"})
 
 
 def _replicated(
@@ -258,17 +252,8 @@ def _replicated(
         tables = [drawn_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
     else:
         tables = silos.subset(position for position in range(len(silos)) if position != which.number)
-        learner = _with_fewer_participants(learner, len(tables))
+        learner = learner.with_sites(len(tables))
     return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency
-
-
-def _with_fewer_participants(learner: Learner, sites: int) -> Learner:
-    """A number of sites that enter each average cannot exceed that of the sites."""
-    own = learner.learner if isinstance(learner, InRegime) else learner
-    participation = own.get_params().get("participation")
-    if constraints.is_whole(participation, sites + 1):
-        own.set_params(participation=sites)
-    return learner
 
 
 def drawn_again(silo: Silo, seed: Sequence[int]) -> Silo:

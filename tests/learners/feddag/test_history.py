@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from feddag.graphs import shd
-from feddag.learners import History, Round
+from feddag.learners import FedDAGHistory, FedDAGRound
 from feddag.learners.feddag.history import SiteView, mean_distances
 
 
@@ -44,8 +44,10 @@ def test_one_site_is_at_no_distance():
 @pytest.fixture
 def history():
     view = SiteView(loss={"a": 1.5, "b": 2.5}, fit={"a": 1.0, "b": 2.0}, l1_distance=0.5, shd_distance=1.0)
-    rounds = [Round(k, 1, 10 * k, rho=0.1, alpha=0.0, h=1 / k, edges=3, seconds=0.5 * k, sites=view) for k in (1, 2)]
-    return History(rounds, [np.eye(2), np.ones((2, 2))])
+    rounds = [
+        FedDAGRound(k, 1, 10 * k, rho=0.1, alpha=0.0, h=1 / k, edges=3, seconds=0.5 * k, sites=view) for k in (1, 2)
+    ]
+    return FedDAGHistory(rounds, [np.eye(2), np.ones((2, 2))])
 
 
 def test_the_frame_has_one_row_per_round_and_a_column_per_site(history):
@@ -59,7 +61,7 @@ def test_the_frame_has_one_row_per_round_and_a_column_per_site(history):
 
 
 def test_rounds_without_a_view_of_the_sites_have_a_frame_too():
-    frame = History([Round(1, 1, 10, 0.1, 0.0, 1.0, 3, 0.5)]).to_frame()
+    frame = FedDAGHistory([FedDAGRound(1, 1, 10, 0.1, 0.0, 1.0, 3, 0.5)]).to_frame()
     assert frame.columns.tolist() == [
         "round", "sub_problem", "step", "rho", "alpha", "h", "edges", "seconds", "bytes_sent", "bytes_received"
     ]  # fmt: skip
@@ -67,7 +69,7 @@ def test_rounds_without_a_view_of_the_sites_have_a_frame_too():
 
 def test_a_history_survives_json(history):
     rounds, graphs = history.snapshot()
-    again = History.restored(json.loads(json.dumps(rounds)), graphs)
+    again = FedDAGHistory.restored(json.loads(json.dumps(rounds)), graphs)
     assert again.rounds == history.rounds
     assert len(again.graphs) == 2
     np.testing.assert_array_equal(again.graphs, history.graphs)

@@ -41,7 +41,7 @@ def solver(position: int = 0, *, objective=OBJECTIVE, sharing="graph", weighting
 
 def task(arrays, *, round_=0) -> Task:
     numbers = {"steps": STEPS, "alpha": 0.3, "rho": 0.7, "h": 1.0}
-    return Task(SOLVE, round_, numbers, arrays, (0,))
+    return Task(SOLVE.name, round_, numbers, arrays, (0,))
 
 
 def assert_equal(one, other) -> None:

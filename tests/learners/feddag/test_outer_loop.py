@@ -9,7 +9,7 @@ import pytest
 from feddag.federation import Answer, InProcess, Task
 from feddag.learners.feddag.augmented_lagrangian import Schedule
 from feddag.learners.feddag.local_solver import Objective
-from feddag.learners.feddag.outer_loop import Coordinator, Plan
+from feddag.learners.feddag.outer_loop import OuterLoop, Plan
 from feddag.models import Linear, trace_exponential
 
 NODES = 3
@@ -53,11 +53,11 @@ def plan(*, participants: int, seed: int = 0, phases=(2, 2, 1), schedule=SCHEDUL
     )
 
 
-def run(sites, **settings) -> Coordinator:
+def run(sites, **settings) -> OuterLoop:
     with InProcess(sites, workers=1) as federation:
-        coordinator = Coordinator(federation, plan(**settings))
-        coordinator.run(lambda record: None)
-    return coordinator
+        loop = OuterLoop(federation, plan(**settings))
+        loop.run(lambda record: None)
+    return loop
 
 
 def drawn(sites: int, participants: int, seed: int = 0, phases=(1,) * 10) -> list[tuple[int, ...]]:
@@ -108,36 +108,36 @@ def sites():
 
 
 @pytest.fixture(scope="module")
-def coordinator(sites):
+def loop(sites):
     return run(sites, participants=2)
 
 
 class TestTheOuterLoop:
-    def test_the_first_round_starts_from_the_models_start(self, sites, coordinator):
+    def test_the_first_round_starts_from_the_models_start(self, sites, loop):
         assert not sites[0].tasks[0].arrays["graph"].any()
 
-    def test_a_sub_problem_is_its_phases_and_rounds_count_through(self, sites, coordinator):
+    def test_a_sub_problem_is_its_phases_and_rounds_count_through(self, sites, loop):
         tasks = sites[0].tasks
         assert [task.numbers["steps"] for task in tasks] == [2, 2, 1] * 3
         assert [task.round for task in tasks] == list(range(9))
-        assert [record.step for record in coordinator.history.rounds] == [2, 4, 5, 7, 9, 10, 12, 14, 15]
-        assert [record.sub_problem for record in coordinator.history.rounds] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+        assert [record.step for record in loop.history.rounds] == [2, 4, 5, 7, 9, 10, 12, 14, 15]
+        assert [record.sub_problem for record in loop.history.rounds] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
-    def test_h_is_the_acyclicity_of_the_average(self, coordinator):
-        for k, record in enumerate(coordinator.history.rounds):
+    def test_h_is_the_acyclicity_of_the_average(self, loop):
+        for k, record in enumerate(loop.history.rounds):
             W = np.zeros((NODES, NODES), np.float32)
             W[0, 1] = W[1, 0] = 2 + k / 10
             assert record.h == pytest.approx(float(trace_exponential(jnp.asarray(W**2))), rel=1e-5)
 
-    def test_coefficients_follow_from_h_at_the_end_of_each_sub_problem(self, sites, coordinator):
-        ends = [coordinator.history.rounds[k].h for k in (2, 5)]
+    def test_coefficients_follow_from_h_at_the_end_of_each_sub_problem(self, sites, loop):
+        ends = [loop.history.rounds[k].h for k in (2, 5)]
         alpha = [0.5, 0.5 + 1 * ends[0], 0.5 + 1 * ends[0] + 1 * ends[1]]  # ρ = 1 while α is updated twice
         rho = [1.0, 1.0, 10.0]  # the first h counts as progress, the second is larger
         for k, task in enumerate(sites[1].tasks):
             assert task.numbers["alpha"] == pytest.approx(alpha[k // 3])
             assert task.numbers["rho"] == rho[k // 3]
-            assert coordinator.history.rounds[k].alpha == task.numbers["alpha"]
-            assert coordinator.history.rounds[k].rho == task.numbers["rho"]
+            assert loop.history.rounds[k].alpha == task.numbers["alpha"]
+            assert loop.history.rounds[k].rho == task.numbers["rho"]
 
     def test_steps_are_scaled_by_the_acyclicity_that_the_round_before_reached(self):
         class Nearly(Marked):
@@ -151,16 +151,16 @@ class TestTheOuterLoop:
         assert told[1:] == [record.h for record in rounds[:-1]]
         assert max(told[1:]) < 1e-4
 
-    def test_edges_above_the_threshold_are_counted(self, coordinator):
-        assert {record.edges for record in coordinator.history.rounds} == {2}
+    def test_edges_above_the_threshold_are_counted(self, loop):
+        assert {record.edges for record in loop.history.rounds} == {2}
 
-    def test_the_graph_is_kept_at_the_end_of_each_sub_problem(self, coordinator):
-        kept = [graph[0, 1] for graph in coordinator.history.graphs]
+    def test_the_graph_is_kept_at_the_end_of_each_sub_problem(self, loop):
+        kept = [graph[0, 1] for graph in loop.history.graphs]
         np.testing.assert_allclose(kept, [2.2, 2.5, 2.8], rtol=1e-6)
-        np.testing.assert_array_equal(coordinator.params["graph"], coordinator.history.graphs[-1])
+        np.testing.assert_array_equal(loop.params["graph"], loop.history.graphs[-1])
 
-    def test_it_never_sees_a_site(self, coordinator):
-        assert all(record.sites is None for record in coordinator.history.rounds)
+    def test_it_never_sees_a_site(self, loop):
+        assert all(record.sites is None for record in loop.history.rounds)
 
 
 def test_it_stops_as_soon_as_the_average_is_acyclic():
@@ -168,8 +168,8 @@ def test_it_stops_as_soon_as_the_average_is_acyclic():
         def graph(self, round_):
             return np.triu(super().graph(round_))
 
-    coordinator = run([Acyclic(1), Acyclic(3)], participants=2)
-    assert [record.h for record in coordinator.history.rounds] == [0.0, 0.0, 0.0]
+    loop = run([Acyclic(1), Acyclic(3)], participants=2)
+    assert [record.h for record in loop.history.rounds] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4])
@@ -183,10 +183,10 @@ def test_it_is_taken_up_after_any_round(stop):
 
     whole = run([Marked(k) for k in range(4)], participants=2)
     with InProcess([Marked(k) for k in range(4)], workers=1) as federation:
-        first = Coordinator(federation, plan(participants=2))
+        first = OuterLoop(federation, plan(participants=2))
         with pytest.raises(StoppedError):
             first.run(stop_after)
-        second = Coordinator(federation, plan(participants=2))
+        second = OuterLoop(federation, plan(participants=2))
         second.restore(*first.snapshot())
         second.run(lambda record: None)
     timeless = [

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from feddag.learners import Round
+from feddag.learners import FedDAGRound
 from feddag.learners.feddag.time_left import TimeLeft
 
 
-def after(second: int, *, h: float, rho: float) -> Round:
+def after(second: int, *, h: float, rho: float) -> FedDAGRound:
     position = {"round": second + 1, "sub_problem": second + 1, "step": second, "seconds": float(second)}
-    return Round(**position, rho=rho, alpha=0.0, h=h, edges=0)
+    return FedDAGRound(**position, rho=rho, alpha=0.0, h=h, edges=0)
 
 
 def test_a_geometric_fall_of_h_is_extended_to_its_tolerance():

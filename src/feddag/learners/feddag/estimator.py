@@ -34,7 +34,7 @@ from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.feddag.augmented_lagrangian import Schedule, default_pair
-from feddag.learners.feddag.history import History, Round, SiteView, mean_distances
+from feddag.learners.feddag.history import FedDAGHistory, FedDAGRound, SiteView, mean_distances
 from feddag.learners.feddag.local_solver import (
     SERVER,
     SOLVE,
@@ -44,7 +44,7 @@ from feddag.learners.feddag.local_solver import (
     shared_part,
     take_over,
 )
-from feddag.learners.feddag.outer_loop import Coordinator, Plan
+from feddag.learners.feddag.outer_loop import OuterLoop, Plan
 from feddag.learners.feddag.time_left import TimeLeft
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
@@ -135,7 +135,7 @@ class FedDAG(FederatedLearner):
     U_: Float[np.ndarray, "..."]
     mechanisms_: dict[str, Parameters]
     means_: dict[str, Float[np.ndarray, " node"]]
-    history_: History | dict[str, History]
+    history_: FedDAGHistory | dict[str, FedDAGHistory]
 
     def __init__(
         self,
@@ -229,6 +229,12 @@ class FedDAG(FederatedLearner):
             )
         self._participants(sites)
 
+    def with_sites(self, sites: int) -> Self:
+        copy = super().with_sites(sites)
+        if constraints.is_whole(self.participation, sites + 1):  # no more sites can enter an average than there are
+            copy.set_params(participation=sites)
+        return copy
+
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         document, arrays = super().snapshot()
         arrays["U"] = self.U_
@@ -259,7 +265,7 @@ class FedDAG(FederatedLearner):
         }
         self.U_ = arrays["U"]
         histories = [
-            History.restored(rounds, under(f"history/{k}", arrays)) for k, rounds in enumerate(document["rounds"])
+            FedDAGHistory.restored(rounds, under(f"history/{k}", arrays)) for k, rounds in enumerate(document["rounds"])
         ]
         alone = self.sharing == "none"
         self.history_ = dict(zip(self.sites_, histories, strict=True)) if alone else histories[0]
@@ -396,23 +402,22 @@ class FedDAG(FederatedLearner):
                 shd_distance=shd_distance,
             )
 
-        coordinator = Coordinator(federation, plan, view if sites else None)
-        checkpointer = context.checkpointer(coordinator, federation)
+        loop = OuterLoop(federation, plan, view if sites else None)
+        checkpointer = context.checkpointer(loop, federation)
         time_left = TimeLeft(self.h_tol, self.rho_max)
-        coordinator.run(lambda record: checkpointer.after_round(_status(record, time_left.after(record))))
+        loop.run(lambda record: checkpointer.after_round(_status(record, time_left.after(record))))
         checkpointer.save()
         return _Learned(
-            params=jax.tree.map(np.asarray, coordinator.params),
+            params=jax.tree.map(np.asarray, loop.params),
             # a site's own model takes over the last average, as it would before the next round
             sites=[
-                (site, jax.tree.map(np.asarray, objective.held(take_over(site.params, coordinator.shared))))
-                for site in sites
+                (site, jax.tree.map(np.asarray, objective.held(take_over(site.params, loop.shared)))) for site in sites
             ],
-            history=coordinator.history,
+            history=loop.history,
         )
 
 
-def _status(record: Round, seconds_left: float | None) -> Status:
+def _status(record: FedDAGRound, seconds_left: float | None) -> Status:
     figures = {name: getattr(record, name) for name in ("sub_problem", "step", "rho", "h", "edges")}
     return Status(None, figures, record.seconds, seconds_left)
 
@@ -424,4 +429,4 @@ class _Learned:
     params: Parameters
     sites: list[tuple[LocalSolver, Parameters]]
     """Those of this process, and what each has learned."""
-    history: History
+    history: FedDAGHistory

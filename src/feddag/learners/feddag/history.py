@@ -24,7 +24,7 @@ class SiteView:
 
 
 @dataclass(frozen=True)
-class Round:
+class FedDAGRound:
     """One aggregation."""
 
     round: int
@@ -42,16 +42,16 @@ class Round:
     bytes_received: int = 0
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Round:
+    def from_dict(cls, record: dict[str, Any]) -> FedDAGRound:
         sites = record["sites"]
         return cls(**{**record, "sites": None if sites is None else SiteView(**sites)})
 
 
 @dataclass
-class History:
+class FedDAGHistory:
     """All rounds, and the graph's parameters at the end of every sub-problem."""
 
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[FedDAGRound] = field(default_factory=list)
     graphs: list[Float[np.ndarray, "..."]] = field(default_factory=list)
 
     def snapshot(self) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
@@ -60,10 +60,10 @@ class History:
         return [asdict(round_) for round_ in self.rounds], graphs
 
     @classmethod
-    def restored(cls, rounds: list[dict[str, Any]], graphs: Mapping[str, np.ndarray]) -> History:
+    def restored(cls, rounds: list[dict[str, Any]], graphs: Mapping[str, np.ndarray]) -> FedDAGHistory:
         """The inverse of `snapshot`."""
         return cls(
-            rounds=[Round.from_dict(record) for record in rounds],
+            rounds=[FedDAGRound.from_dict(record) for record in rounds],
             graphs=[graphs[f"{k}"] for k in range(len(graphs))],
         )
 
@@ -72,7 +72,7 @@ class History:
         return pd.DataFrame([_flat(round_) for round_ in self.rounds])
 
 
-def _flat(round_: Round) -> dict[str, Any]:
+def _flat(round_: FedDAGRound) -> dict[str, Any]:
     record = asdict(round_)
     sites = record.pop("sites")
     if sites is not None:

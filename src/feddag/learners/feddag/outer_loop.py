@@ -18,7 +18,7 @@ from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.feddag.augmented_lagrangian import AugmentedLagrangian, Schedule
-from feddag.learners.feddag.history import History, Round, SiteView
+from feddag.learners.feddag.history import FedDAGHistory, FedDAGRound, SiteView
 from feddag.learners.feddag.local_solver import (
     SERVER,
     SOLVE,
@@ -60,10 +60,10 @@ class _State:
     round: int = 0
     step: int = 0
     seconds: float = 0.0
-    history: History = field(default_factory=History)
+    history: FedDAGHistory = field(default_factory=FedDAGHistory)
 
 
-class Coordinator:
+class OuterLoop:
     """Runs a plan on a federation, and can be stopped and taken up after any round."""
 
     def __init__(self, federation: Federation, plan: Plan, view: Callable[[], SiteView] | None = None) -> None:
@@ -75,7 +75,7 @@ class Coordinator:
         self._state = _State(AugmentedLagrangian.start(plan.schedule), shared_part(self._template, plan.sharing))
 
     @property
-    def history(self) -> History:
+    def history(self) -> FedDAGHistory:
         return self._state.history
 
     @property
@@ -88,7 +88,7 @@ class Coordinator:
         """The last average, as it goes out to the sites."""
         return self._state.shared
 
-    def run(self, after_round: Callable[[Round], None]) -> None:
+    def run(self, after_round: Callable[[FedDAGRound], None]) -> None:
         """Solve sub-problems until the graph is acyclic, or ρ or the number of updates reaches its limit."""
         state, plan = self._state, self._plan
         while not state.lagrangian.finished:
@@ -101,7 +101,7 @@ class Coordinator:
                 state.history.graphs.append(np.array(self.params["graph"]))
             after_round(record)
 
-    def _aggregate(self, steps: int) -> Round:
+    def _aggregate(self, steps: int) -> FedDAGRound:
         """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
         lagrangian = state.lagrangian
@@ -123,7 +123,7 @@ class Coordinator:
         state.round += 1
         state.step += steps
         state.seconds += time.monotonic() - started
-        return Round(
+        return FedDAGRound(
             round=state.round,
             sub_problem=lagrangian.sub_problem + 1,
             step=state.step,
@@ -157,7 +157,7 @@ class Coordinator:
             round=document["round"],
             step=document["step"],
             seconds=document["seconds"],
-            history=History.restored(document["rounds"], under("graphs", arrays)),
+            history=FedDAGHistory.restored(document["rounds"], under("graphs", arrays)),
         )
 
 

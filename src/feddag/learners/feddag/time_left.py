@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from feddag.learners.feddag.history import Round
+from feddag.learners.feddag.history import FedDAGRound
 
 
 class TimeLeft:
@@ -18,10 +18,10 @@ class TimeLeft:
     def __init__(self, h_tol: float, rho_max: float) -> None:
         self._h_tol = h_tol
         self._rho_max = rho_max
-        self._first: Round | None = None
+        self._first: FedDAGRound | None = None
         self._lowest_h = math.inf
 
-    def after(self, round_: Round) -> float | None:
+    def after(self, round_: FedDAGRound) -> float | None:
         """Seconds; None where there is no pace yet."""
         first = self._first = self._first or round_
         self._lowest_h = min(self._lowest_h, round_.h)

@@ -1,0 +1,67 @@
+"""Learners from the names of methods, and names from learners."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from feddag.errors import FeddagError
+from feddag.learners.base import Learner
+from feddag.learners.regimes import InRegime
+from feddag.learners.registry import METHODS, Method, Regime, find_method
+
+
+def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> Learner:
+    """The learner that a method's name stands for, with these parameters, in a regime: its own where that is None.
+
+    The regime `"all"` pools the rows of all sites: it is for research.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.make_learner("notears", l1=0.2)
+        NOTEARS(l1=0.2)
+        >>> feddag.make_learner("cam", "voting", alpha=0.01)
+        InRegime(learner=CAM(alpha=0.01), regime='voting')
+    """
+    method = find_method(name)
+    method.check_names(parameters)
+    regime = regime or method.regimes[0]
+    method.check_regime(regime)
+    learner = method.learner()(**{**method.defaults, **parameters})
+    if regime == "federated":
+        return learner
+    return InRegime(learner, regime)
+
+
+def method_of(learner: Learner) -> Method:
+    """The method that a learner follows, in its regime.
+
+    Of several the one whose defaults it has, and most of them; then the one whose own regime it is in.
+    """
+    inner, regime = learner.inner, learner.regime
+    kind, parameters = type(inner), inner.get_params()
+    home = f"{kind.__module__}:{kind.__qualname__}"
+    candidates = [method for method in METHODS.values() if method.estimator == home and regime in method.regimes]
+    if not candidates:
+        raise FeddagError(
+            f"{kind.__name__} is no registered method for the regime {regime!r}. Use one of {', '.join(METHODS)}."
+        )
+
+    def agreement(method: Method) -> tuple[bool, int, bool]:
+        agrees = all(parameters[name] == value for name, value in method.defaults.items())
+        return agrees, len(method.defaults), regime == method.regimes[0]
+
+    return max(candidates, key=agreement)
+
+
+def methods() -> pd.DataFrame:
+    """What each method assumes, what leaves a site, and where it comes from: one row for each, by name.
+
+    Examples:
+        >>> import feddag
+        >>> feddag.methods().query("unit_free").index.tolist()
+        ['search', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
+    """
+    return pd.DataFrame([asdict(method) for method in METHODS.values()]).set_index("name")
