@@ -33,6 +33,7 @@ from feddag.experiments.result import Result, reported_graphs
 from feddag.experiments.seeds import REPORTED
 from feddag.experiments.settings import DATA, Setting, Simulated, with_data
 from feddag.files import atomic_write
+from feddag.learners.factory import leaves_site
 from feddag.learners.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -217,7 +218,14 @@ def mean(values: Iterable[float | None]) -> str:
 def methods(_: Store) -> str:
     """List what a user must know to choose a method, from the registry."""
     rows = [
-        [f"`{each.name}`", each.summary, each.assumptions, each.leaves_site, ", ".join(each.regimes), each.reference]
+        [
+            f"`{each.name}`",
+            each.summary,
+            each.assumptions,
+            leaves_site(each)[each.regimes[0]],
+            ", ".join(each.regimes),
+            each.reference,
+        ]
         for each in METHODS.values()
     ]
     return markdown_table(["method", "what it does", "assumes", "leaves a site", "regimes", "reference"], rows)

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from feddag import FedDAG, Silo
-from feddag.federation import InProcess, Task
+from feddag.federation import InProcess
 from feddag.learners.feddag.local_solver import SOLVE, LocalSolver
 from feddag.models.compilation import keep_compiled_programs
 

@@ -74,6 +74,5 @@ METHOD = Method(
     estimator="own_method:PartialCorrelations",
     summary="Joins variables that are correlated given all others; the one with the smaller variance is the cause.",
     assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
-    leaves_site="Once: correlations and variances, averaged over sites.",
     reference="An example of feddag.",
 )

@@ -9,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
-from feddag.learners import Learner, Status
+from feddag.learners import EvidenceSearch, FedDAG, InRegime, Learner, Status
+from feddag.learners.factory import make_learner
 from feddag.silos import simulate
 from toy_learner import Toy
 
@@ -88,3 +89,44 @@ def test_no_learner_takes_up_the_run_of_another(tmp_path):
     Toy().fit(SIMULATION, checkpoint=tmp_path / "run.npz")
     with pytest.raises(FeddagError, match="belongs to a run with other data or parameters"):
         Other().fit(SIMULATION, checkpoint=tmp_path / "run.npz")
+
+
+class TestACopy:
+    def test_for_fewer_sites_has_no_more_participants_than_sites(self):
+        learner = FedDAG(participation=5)
+        assert learner.with_sites(3).participation == 3
+        assert learner.with_sites(5).participation == learner.participation == 5
+        assert FedDAG(participation=0.5).with_sites(3).participation == 0.5
+
+    def test_of_one_thread_leaves_the_learner_as_it_is(self):
+        learner = InRegime(FedDAG(workers=4), "separate")
+        assert learner.single_threaded().learner.workers == 1
+        assert learner.learner.workers == 4
+        assert Toy().single_threaded().get_params() == Toy().get_params()
+
+
+class TestResults:
+    def test_are_of_each_site_that_learned_alone(self):
+        learned = InRegime(Toy(), "separate").fit(SIMULATION)
+        assert learned.results == tuple((graph, graph) for graph in learned.site_graphs_.values())
+
+    @pytest.mark.parametrize("learner", [Toy(), InRegime(Toy(), "voting"), InRegime(Toy(), "all")])
+    def test_are_one_otherwise(self, learner):
+        assert learner.fit(SIMULATION).results == ((learner.graph_, learner.graph_),)
+
+
+class TestWhatLeavesASite:
+    def test_depends_on_the_parameters(self):
+        assert FedDAG("none").leaves_site() == "Nothing."
+        assert "vary together" not in EvidenceSearch("graph").leaves_site()
+        assert "vary together" in EvidenceSearch("all").leaves_site()
+
+    def test_is_every_row_where_rows_are_pooled_and_a_graph_where_sites_vote(self):
+        texts = {regime: InRegime(Toy(), regime).leaves_site() for regime in ("all", "separate", "voting")}
+        assert texts["all"].startswith("Every row")
+        assert texts["separate"] == "Nothing."
+        assert texts["voting"] == "In sums over the sites that answer: the graph that the site has learned alone."
+
+    def test_says_whether_every_site_must_answer(self):
+        text = make_learner("notears-admm").leaves_site()
+        assert text.startswith("In sums over all sites: the number of rows. In sums over the sites that answer: ")

@@ -10,7 +10,7 @@ import pytest
 
 from feddag import FedDAG, FeddagError, make_learner, methods
 from feddag.learners import Learner
-from feddag.learners.factory import method_of
+from feddag.learners.factory import leaves_site, method_of
 from feddag.learners.registry import METHODS, REGIMES, Method
 
 
@@ -41,7 +41,7 @@ class TestEveryMethod:
 
     def test_is_described_in_single_lines(self, name):
         method = METHODS[name]
-        texts = [method.summary, method.assumptions, method.leaves_site, method.reference]
+        texts = [method.summary, method.assumptions, method.reference, *leaves_site(method).values()]
         assert all(text.endswith(".") and "\n" not in text for text in texts)
         assert method.extra is None or method.extra in (metadata("feddag").get_all("Provides-Extra") or [])
 
@@ -92,5 +92,5 @@ def test_an_unknown_parameter_is_answered_with_the_known_ones():
 def test_the_table_has_a_row_for_every_method():
     table = methods()
     assert list(table.index) == list(METHODS)
-    assert [table.index.name, *table.columns] == [each.name for each in fields(Method)]
+    assert [table.index.name, *table.columns] == [*(each.name for each in fields(Method)), "leaves_site"]
     assert table.loc["feddag", "reference"] == METHODS["feddag"].reference

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import typer
 from rich.table import Table
@@ -10,6 +9,8 @@ from rich.text import Text
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
 from feddag.extras import install_command
+from feddag.learners.factory import describe, leaves_site
+from feddag.learners.regimes import LEAVES_SITE
 from feddag.learners.registry import METHODS
 
 
@@ -24,7 +25,7 @@ def methods(
     Example: feddag methods
     """
     if format == "json":
-        typer.echo(json.dumps([asdict(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([describe(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
         return
     table = Table.grid(padding=(0, 2, 0, 0))
     for k, method in enumerate(METHODS.values()):
@@ -34,7 +35,7 @@ def methods(
         rows = {
             "assumes": method.assumptions,
             "units": "do not matter" if method.unit_free else "matter",
-            "leaves a site": method.leaves_site,
+            "leaves a site": leaves_site(method)[method.regimes[0]],
             "regimes": ", ".join(method.regimes),
             "stands for": ", ".join(f"{name}={value!r}" for name, value in method.defaults.items()),
             "reference": method.reference,
@@ -43,4 +44,8 @@ def methods(
         for heading, text in rows.items():
             if text:
                 table.add_row("", Text(heading, style="dim"), Text(text))
+    table.add_row()
+    table.add_row("other regimes", "", Text("what leaves a site, whatever the method"), style="bold")
+    for regime, text in LEAVES_SITE.items():
+        table.add_row("", Text(regime, style="dim"), Text(text))
     stdout().print(table)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 import joblib
@@ -22,6 +22,7 @@ from feddag.drawing import plots
 from feddag.errors import FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
@@ -76,6 +77,9 @@ class Learner(BaseEstimator, ABC):
 
     kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
     """The kinds of variables (`feddag.silos.variable_types`) that it learns from."""
+
+    task_specs: ClassVar[Sequence[TaskSpec]] = ()
+    """Every task that sites may have to answer, whatever the parameters."""
 
     regime: Regime = "federated"
     """How sites take part (`feddag.learners.regimes`)."""
@@ -158,6 +162,15 @@ class Learner(BaseEstimator, ABC):
 
     def check_parameters(self) -> None:
         constraints.check(self.get_params(), self.parameter_constraints)
+
+    @property
+    def used_tasks(self) -> Sequence[TaskSpec]:
+        """The tasks that sites answer, given the parameters."""
+        return self.task_specs
+
+    def leaves_site(self) -> str:
+        """Say in plain words what leaves a site while this learner learns."""
+        return disclosed(self.used_tasks)
 
     @property
     def learned_alone(self) -> bool:
@@ -270,6 +283,17 @@ class Learner(BaseEstimator, ABC):
         for silo in silos:
             digest.update(json.dumps([silo.name, silo.digest()]).encode())
         return digest.hexdigest()
+
+
+def disclosed(tasks: Iterable[TaskSpec]) -> str:
+    """Say in plain words what leaves a site that answers these tasks."""
+    sentences = []
+    for every_site, opening in ((True, "In sums over all sites"), (False, "In sums over the sites that answer")):
+        texts = [task.discloses for task in tasks if task.every_site is every_site]
+        if texts:
+            listed = "; ".join(text[0].lower() + text[1:] for text in dict.fromkeys(texts))
+            sentences.append(f"{opening}: {listed}.")
+    return " ".join(sentences) or "Nothing."
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from feddag.errors import FeddagError
-from feddag.learners.base import Learner
+from feddag.learners.base import Learner, disclosed
 from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS, Method, Regime, find_method
 
@@ -56,12 +56,28 @@ def method_of(learner: Learner) -> Method:
     return max(candidates, key=agreement)
 
 
+def leaves_site(method: Method) -> dict[Regime, str]:
+    """Say for each regime of a method what leaves a site; with default parameters first, then what others add."""
+    texts: dict[Regime, str] = {regime: make_learner(method.name, regime).leaves_site() for regime in method.regimes}
+    if "federated" in texts:
+        learner = make_learner(method.name, "federated")
+        further = [task for task in learner.task_specs if task not in learner.used_tasks]
+        if further:
+            texts["federated"] += f" With other parameters also: {disclosed(further)}"
+    return texts
+
+
+def describe(method: Method) -> dict[str, Any]:
+    """Return a method's entry in the registry and what leaves a site in each regime."""
+    return asdict(method) | {"leaves_site": leaves_site(method)}
+
+
 def methods() -> pd.DataFrame:
-    """What each method assumes, what leaves a site, and where it comes from: one row for each, by name.
+    """List the methods by name: what each assumes, what leaves a site, and where it comes from.
 
     Examples:
         >>> import feddag
         >>> feddag.methods().query("unit_free").index.tolist()
         ['search', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
     """
-    return pd.DataFrame([asdict(method) for method in METHODS.values()]).set_index("name")
+    return pd.DataFrame([describe(method) for method in METHODS.values()]).set_index("name")

@@ -21,9 +21,6 @@ from feddag.silos import CheckedSilos, Silo
 class FederatedLearner(Learner):
     """A learner that writes `site` and `learn`, and declares its tasks."""
 
-    task_specs: ClassVar[Sequence[TaskSpec]] = ()
-    """Every task that its sites may be asked, whatever the parameters."""
-
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
         """The side that stays with the rows. `position` is the site's place among all sites."""

@@ -27,7 +27,7 @@ from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
-from feddag.learners.base import Learner
+from feddag.learners.base import Learner, disclosed
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.silos import CheckedSilos, Silo
@@ -45,6 +45,9 @@ VOTE = TaskSpec(
     },
     every_site=False,
 )
+
+LEAVES_SITE = {"all": "Every row (research only).", "separate": "Nothing.", "voting": disclosed((VOTE,))}
+"""What leaves a site in each regime, whatever the learner."""
 
 
 class InRegime(FederatedLearner):
@@ -76,6 +79,9 @@ class InRegime(FederatedLearner):
     def __init__(self, learner: Learner, regime: Literal["all", "separate", "voting"]) -> None:
         self.learner = learner
         self.regime = regime
+
+    def leaves_site(self) -> str:
+        return LEAVES_SITE[self.regime]
 
     @property
     def inner(self) -> Learner:

@@ -24,7 +24,6 @@ Regime = Literal["federated", "all", "separate", "voting"]
 """Sites learn together; or, for comparison, on pooled rows, each alone, or by a vote (`feddag.learners.regimes`)."""
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 _NOT_FEDERATED: tuple[Regime, ...] = ("all", "separate", "voting")
-_OF_EACH_REGIME = "As 'all' every row (research only), as 'separate' nothing, as 'voting' the site's graph."
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,6 @@ class Method:
     """Where the `Learner` is defined: "module:Class". The module can be imported without the extra."""
     summary: str
     assumptions: str
-    leaves_site: str
     reference: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that differ from the learner's own defaults."""
@@ -131,7 +129,6 @@ METHODS = _Methods(
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="Gradient descent at every site on one shared graph, pressed step by step to be acyclic.",
             assumptions="One DAG for all sites, no hidden common causes, additive noise of equal variance.",
-            leaves_site="Per round: the graph's parameters, with sharing='all' the mechanisms' too; summed over sites.",
             reference="Gao et al., FedDAG: Federated DAG Structure Learning, TMLR 2023.",
         ),
         Method(
@@ -139,7 +136,6 @@ METHODS = _Methods(
             estimator="feddag.learners.search.estimator:EvidenceSearch",
             summary="Search over orders of the variables for the graph of greatest evidence; units do not matter.",
             assumptions="One DAG for all sites, no hidden common causes, additive normal noise, nonlinear mechanisms.",
-            leaves_site="Per family of variables one score, with sharing='all' Gram matrices; summed over sites.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
         ),
@@ -148,7 +144,6 @@ METHODS = _Methods(
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="FedDAG's masked neural networks on one table.",
             assumptions="No hidden common causes, additive noise of equal variance.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Ng et al., Masked Gradient-Based Causal Structure Learning, SDM 2022.",
             regimes=_NOT_FEDERATED,
         ),
@@ -157,7 +152,6 @@ METHODS = _Methods(
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="A small network per variable, the norms of whose first-layer weights are the graph.",
             assumptions="No hidden common causes, additive noise of equal variance.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Zheng et al., Learning Sparse Nonparametric DAGs, AISTATS 2020.",
             defaults={"sharing": "all", "model": "notears-mlp"},
             regimes=_NOT_FEDERATED,
@@ -167,7 +161,6 @@ METHODS = _Methods(
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="An autoencoder shared by all variables, with the graph between encoder and decoder.",
             assumptions="No hidden common causes, all variables transformed alike.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Yu et al., DAG-GNN: DAG Structure Learning with Graph Neural Networks, ICML 2019.",
             defaults={"sharing": "all", "model": "dag-gnn", "acyclicity": "polynomial", "l1": 0.0},
             regimes=_NOT_FEDERATED,
@@ -177,7 +170,6 @@ METHODS = _Methods(
             estimator="feddag.learners.notears:NOTEARS",
             summary="Linear equations under a smooth constraint that they be acyclic, from summed covariances.",
             assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
-            leaves_site="Once: rows, means and covariances, summed over sites.",
             reference="Zheng et al., DAGs with NO TEARS, NeurIPS 2018.",
         ),
         Method(
@@ -185,7 +177,6 @@ METHODS = _Methods(
             estimator="feddag.learners.notears_admm:NOTEARSADMM",
             summary="Linear equations fitted at every site, and drawn round by round to agree and to be acyclic.",
             assumptions="Linear mechanisms shared by all sites, no hidden common causes, noise of equal variance.",
-            leaves_site="Once: rows. Per round: the site's weights plus its scaled multipliers; all summed over sites.",
             reference="Ng and Zhang, Towards Federated Bayesian Network Structure Learning, AISTATS 2022.",
         ),
         Method(
@@ -193,7 +184,6 @@ METHODS = _Methods(
             estimator="feddag.learners.notears_mlp_admm:NOTEARSMLPADMM",
             summary="Small networks fitted at every site, and drawn round by round to agree and to be acyclic.",
             assumptions="Mechanisms shared by all sites, no hidden common causes, additive noise of equal variance.",
-            leaves_site="Once: rows. Per round: the site's weights plus its scaled multipliers; all summed over sites.",
             reference="Ng and Zhang, Towards Federated Bayesian Network Structure Learning, AISTATS 2022.",
         ),
         Method(
@@ -201,7 +191,6 @@ METHODS = _Methods(
             estimator="feddag.learners.pc:PC",
             summary="Edges that no test of partial correlation explains away; an equivalence class.",
             assumptions="No hidden common causes, faithfulness, nearly linear relations.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Spirtes, Glymour and Scheines, Causation, Prediction, and Search, 2001.",
             extra="baselines",
             regimes=_NOT_FEDERATED,
@@ -212,7 +201,6 @@ METHODS = _Methods(
             estimator="feddag.learners.ges:GES",
             summary="Greedy search for the equivalence class with the best BIC.",
             assumptions="Linear mechanisms, Gaussian noise, no hidden common causes.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Chickering, Optimal Structure Identification with Greedy Search, JMLR 2002.",
             extra="baselines",
             regimes=_NOT_FEDERATED,
@@ -223,7 +211,6 @@ METHODS = _Methods(
             estimator="feddag.learners.cam:CAM",
             summary="Sums of smooth functions: a greedy search for the order, then tests that prune the edges.",
             assumptions="Additive effects, Gaussian noise, nonlinear mechanisms, no hidden common causes.",
-            leaves_site=_OF_EACH_REGIME,
             reference="Bühlmann, Peters and Ernest, CAM: Causal Additive Models, Annals of Statistics 2014.",
             regimes=_NOT_FEDERATED,
             unit_free=True,
@@ -233,7 +220,6 @@ METHODS = _Methods(
             estimator="feddag.learners.sortnregress:SortnRegress",
             summary="A sanity check: the variables sorted by variance, each regressed on those before it.",
             assumptions="That variance grows along the causal order, as in many simulations.",
-            leaves_site="Once: rows, means and covariances, summed over sites.",
             reference="Reisach et al., Beware of the Simulated DAG!, NeurIPS 2021.",
             defaults={"sort_by": "variance"},
         ),
@@ -242,7 +228,6 @@ METHODS = _Methods(
             estimator="feddag.learners.sortnregress:SortnRegress",
             summary="A sanity check: the variables sorted by how well all others explain them, then as above.",
             assumptions="That R² grows along the causal order, as in many simulations.",
-            leaves_site="Once: rows, means and covariances, summed over sites.",
             reference="Reisach et al., A Scale-Invariant Sorting Criterion to Find a Causal Order, NeurIPS 2023.",
             defaults={"sort_by": "r2"},
             unit_free=True,
@@ -252,7 +237,6 @@ METHODS = _Methods(
             estimator="feddag.learners.baselines:Random",
             summary="A sanity check: a random graph.",
             assumptions="Nothing.",
-            leaves_site="Nothing.",
             reference="None.",
             regimes=("federated",),
             unit_free=True,
@@ -262,7 +246,6 @@ METHODS = _Methods(
             estimator="feddag.learners.baselines:Empty",
             summary="A sanity check: no edges.",
             assumptions="Nothing.",
-            leaves_site="Nothing.",
             reference="None.",
             regimes=("federated",),
             unit_free=True,

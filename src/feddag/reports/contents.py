@@ -229,7 +229,7 @@ class Contents:
     @property
     def left_a_site(self) -> str:
         """In plain words, as far as it is known."""
-        parts = [] if self.method is None else [self.method.leaves_site]
+        parts = [self.learner.leaves_site()]
         if self.record.get("federated") and self._agreed.get("trust", {}).get("assess"):
             parts.append(ASSESSMENT_LEAVES_SITE)
         return " ".join(parts)

@@ -229,6 +229,10 @@ class FedDAG(FederatedLearner):
             )
         self._participants(sites)
 
+    @property
+    def used_tasks(self) -> Sequence[TaskSpec]:
+        return () if self.sharing == "none" else super().used_tasks
+
     def with_sites(self, sites: int) -> Self:
         copy = super().with_sites(sites)
         if constraints.is_whole(self.participation, sites + 1):  # no more sites can enter an average than there are

@@ -26,7 +26,7 @@ from feddag.silos import Silo
 
 SOLVE = TaskSpec(
     "feddag.solve",
-    "Parameters of the common graph, after some steps of learning on the site's own rows",
+    "Parameters of the common graph, and of mechanisms that sites share, learned on the site's own rows",
     {
         "graph": Output("for each possible edge its logit or its weights", None),
         "mechanism/*": Output("parameters of the mechanisms, where all sites have them in common", None),

@@ -188,6 +188,11 @@ class EvidenceSearch(FederatedLearner):
         del sites
         return search_tasks(len(columns), common_mechanisms=self.sharing == "all")
 
+    @property
+    def used_tasks(self) -> Sequence[TaskSpec]:
+        names = search_tasks(2, common_mechanisms=self.sharing == "all")
+        return [task for task in self.task_specs if task.name in names]
+
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
         with threadpool_limits(1):
             coordinator = self._coordinator(federation, columns, lambda: context.seconds)
