@@ -31,5 +31,5 @@ def sites(data: Path) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def quick() -> tuple[str, ...]:
-    """Options with which a run takes no time."""
-    return ("--model", "linear", "--it-inner", "20", "--it-fl", "10", "--rho-max", "10")
+    """Options with which a run of FedDAG takes no time."""
+    return ("--method", "feddag", "--model", "linear", "--it-inner", "20", "--it-fl", "10", "--rho-max", "10")

@@ -135,7 +135,7 @@ def test_a_name_that_no_graph_file_can_hold_is_refused_before_anything_is_learne
     ],
 )
 def test_an_impossible_parameter_is_refused_by_name(refused, name, value):
-    message = refused(f"--{name.replace('_', '-')}", value)
+    message = refused("--method", "feddag", f"--{name.replace('_', '-')}", value)
     assert message.startswith(f"Error: {name} must be ")
     assert message.endswith(f"Got {value!r} instead.")
 

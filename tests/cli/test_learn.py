@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import shutil
 from importlib import reload
 
@@ -11,8 +12,8 @@ import pytest
 
 import feddag as package
 from feddag import FedDAG
-from feddag.cli import learn, progress
-from feddag.cli.learn import OPTIONS
+from feddag.cli import learn, learn_options, progress
+from feddag.cli.learn_options import OPTIONS
 from feddag.learners.registry import METHODS
 from feddag.runs import Run
 from feddag.silos.checks import check_silo
@@ -63,7 +64,7 @@ def test_there_is_an_option_for_every_parameter():
 
 def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
     options = [text for name, value in GIVEN.items() for text in (f"--{name.replace('_', '-')}", value)]
-    result = feddag("learn", *sites, "--out", tmp_path / "run", *options)
+    result = feddag("learn", *sites, "--out", tmp_path / "run", "--method", "feddag", *options)
 
     assert result.exit_code == 0, result.stderr
     record = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -72,6 +73,13 @@ def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
     expected = GIVEN | known | {"exogenous": ("x0",)}
     assert record["parameters"] == json.loads(json.dumps(expected))
     assert package.load(tmp_path / "run").get_params() == expected
+
+
+def test_the_search_learns_unless_another_method_is_named(feddag, sites, tmp_path):
+    assert feddag("learn", *sites, "--restarts", 0, "--quiet", "--out", tmp_path / "run").exit_code == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["method"] == "search"
+    for command in (("learn",), ("stability",), ("study", "init")):
+        assert re.search(r"--method .*?\[default: \(?search", feddag(*command, "--help").stdout, re.DOTALL)
 
 
 def test_an_option_not_given_keeps_the_estimators_default(finished):
@@ -172,7 +180,7 @@ def test_an_unknown_method_is_answered_with_the_likely_one(feddag, sites, tmp_pa
 def test_a_method_is_learned_resumed_and_loaded_in_a_regime(feddag, sites, quick, method, regime, tmp_path):
     folder, chosen = tmp_path / "run", ("--method", method, "--regime", regime)
     options = () if method == "notears" else quick
-    result = feddag("learn", *sites, *chosen, "--out", folder, *options)
+    result = feddag("learn", *sites, *options, *chosen, "--out", folder)
 
     assert result.exit_code == 0, result.stderr
     assert ("Each site learned alone" in result.stdout) == (regime != "all")
@@ -195,12 +203,18 @@ def test_a_regime_that_a_method_has_not_is_refused(feddag, sites, tmp_path):
 
 @pytest.fixture
 def with_toy(toy):
-    """The command as it is with a second method."""
-    reload(learn)
+    """The command as it is with a further method."""
+    reload_command()
     yield
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(METHODS, toy)
-        reload(learn)
+        reload_command()
+
+
+def reload_command():
+    """Make the options again, by the methods that there are now."""
+    reload(learn_options)
+    reload(learn)
 
 
 @pytest.mark.usefixtures("with_toy")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from feddag.cli.options import Option, with_options
+from feddag.cli.options import Option, with_fields, with_options
 
 
 def first(*, shared: int = 1, choice: Literal["a", "b"] = "a", amount: int = 1, tidy: bool = True) -> None: ...
@@ -63,3 +64,25 @@ def test_help_names_the_takers_unless_all_or_one_take_it(call):
     assert "About level. (" not in text
     assert all(f"Of {count}" in text for count in (1, 2, 3))
     assert text.count("[default: (1)]") == 1  # not of amount, on whose default its takers differ
+
+
+@dataclass(frozen=True)
+class Shared:
+    name: Annotated[str | None, typer.Option(help="Of whom.")] = None
+    loud: Annotated[bool, typer.Option("--loud")] = False
+
+
+def test_a_dataclass_is_a_group_of_options():
+    got = []
+
+    @with_fields("shared", Shared)
+    def command(count: int, *, shared: Shared) -> None:
+        """Count."""
+        got.append((count, shared))
+
+    app = typer.Typer()
+    app.command()(command)
+    assert CliRunner().invoke(app, ["3", "--name", "Ada"], catch_exceptions=False).exit_code == 0
+    assert CliRunner().invoke(app, ["3", "--loud"], catch_exceptions=False).exit_code == 0
+    assert got == [(3, Shared("Ada")), (3, Shared(loud=True))]
+    assert "Of whom." in CliRunner().invoke(app, ["--help"]).output

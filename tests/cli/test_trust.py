@@ -76,7 +76,7 @@ def test_stability_writes_its_tables_and_goes_on_from_what_is_there(feddag, fini
     edges, mechanisms = pd.read_csv(folder / "stability.csv"), pd.read_csv(folder / "mechanisms.csv")
     learned = package.load(folder).graph_
 
-    assert "replicate 1/6" in first.stderr
+    assert "replicate 1, of 6" in first.stderr
     assert list(zip(*edges.loc[edges["learned"] == "directed", ["cause", "effect"]].to_numpy().T, strict=True)) == (
         learned.edges
     )
@@ -85,7 +85,7 @@ def test_stability_writes_its_tables_and_goes_on_from_what_is_there(feddag, fini
     assert all(f"{cause} → {effect}" in first.stdout for cause, effect in learned.edges)
 
     more = feddag("stability", folder, "--bootstraps", 4, "--jobs", 1)
-    assert "replicate 7/7" in more.stderr
+    assert "replicate 7, of 7" in more.stderr
     assert feddag("stability", folder, "--bootstraps", 4, "--jobs", 1).stderr == ""
 
 

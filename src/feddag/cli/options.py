@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional, get_args, get_origin
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -81,14 +81,43 @@ def with_options(
             chosen = {each.name: arguments.pop(each.name) for each in added}
             command(**arguments, given={name: value for name, value in chosen.items() if value is not None})
 
-        own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [each for each in own if each.name != "given"] + added
-        called.__doc__ = command.__doc__
-        called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        called.__annotations__ = {each.name: each.annotation for each in parameters}
-        return called
+        return _with_parameters(called, command, "given", added)
 
     return decorate
+
+
+def with_fields(name: str, group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each field of a dataclass, annotated as Typer takes it; its argument `name` holds
+    the dataclass.
+    """
+    annotations = get_type_hints(group, include_extras=True)
+    added = [
+        inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=annotations[each.name]
+        )
+        for each in fields(group)
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def called(**arguments: Any) -> None:
+            held = group(**{each.name: arguments.pop(each.name) for each in added})
+            command(**arguments, **{name: held})
+
+        return _with_parameters(called, command, name, added)
+
+    return decorate
+
+
+def _with_parameters(
+    called: Callable[..., None], command: Callable[..., None], replaced: str, added: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give `called` the docstring and parameters of `command`, with `added` in place of the one that they fill."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = [*(each for each in own if each.name != replaced), *added]
+    called.__doc__ = command.__doc__
+    called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
 
 
 def _parameters(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
@@ -13,23 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.fitting import watched
-from feddag.cli.learn import (
+from feddag.cli.learn import learn_anew, show_run
+from feddag.cli.learn_options import (
     DEFAULT_METHOD,
     TABLES,
-    CommonScale,
-    KnowledgeFile,
-    MethodName,
-    MissingValues,
-    NewRun,
-    OwnRegime,
-    Quiet,
-    StudyFile,
-    learn_anew,
-    refuse,
-    told,
+    LearnOptions,
+    refuse_options,
     with_parameters,
+    without_none,
 )
-from feddag.cli.options import Option, command
+from feddag.cli.options import Option, command, with_fields
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.learners.registry import find_method
@@ -39,6 +31,7 @@ from feddag.trust.stability import check_replicates
 
 
 @with_parameters(seed=Option("Of the draws and, where the method has one, of its fit."))
+@with_fields("learning", LearnOptions)
 def stability(
     tables: Annotated[
         list[str],
@@ -51,14 +44,7 @@ def stability(
     *,
     bootstraps: Annotated[int, typer.Option(help="How many times every site draws its rows again.")] = 20,
     jobs: Annotated[int, typer.Option(help="Processes that the replicates are spread over.")] = 2,
-    study: StudyFile = None,
-    method: MethodName = None,
-    regime: OwnRegime = None,
-    knowledge: KnowledgeFile = None,
-    missing: MissingValues = None,
-    scale: CommonScale = None,
-    out: NewRun = None,
-    quiet: Quiet = False,
+    learning: LearnOptions,
     given: dict[str, Any],
 ) -> None:
     """Learns the run's graph again and again, with its method and parameters: from rows that every site draws again
@@ -70,21 +56,22 @@ def stability(
 
     Example: feddag stability run --bootstraps 50 --jobs 2
 
-    Example: feddag stability data/site-*.csv --method search --out run --bootstraps 50
+    Example: feddag stability data/site-*.csv --out run --bootstraps 50
     """
-    names = ("study", "method", "regime", "knowledge", "missing", "scale")
-    chosen = told(dict(zip(names, (study, method, regime, knowledge, missing, scale), strict=True)))
     seed = given.pop("seed", None)
     check_replicates(bootstraps, jobs, seed or 0)
-    if out is None:
+    if learning.out is None:
         if len(tables) > 1:
             raise FeddagError(f"{len(tables)} tables are given, and no folder for the run. Name one: --out RUN")
-        refuse({**chosen, **given}, f"{tables[0]} is taken for a run, which says how to learn")
-        out = Path(tables[0])
+        beside = learning.given("study", "method", "regime", "knowledge", "missing", "scale")
+        refuse_options({**beside, **given}, f"{tables[0]} is taken for a run, which says how to learn")
+        run = Run.open(tables[0])
     else:
-        has_seed = study is None and "seed" in find_method(method or DEFAULT_METHOD).parameters()
-        learn_anew(tables, out, chosen, given | told({"seed": seed if has_seed else None}), quiet=quiet)
-    _show_stability(Run.open(out), bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=quiet)
+        has_seed = learning.study is None and "seed" in find_method(learning.method or DEFAULT_METHOD).parameters()
+        parameters = given | without_none({"seed": seed if has_seed else None})
+        run = learn_anew(tables, learning.out, learning, parameters)
+        show_run(run, quiet=learning.quiet)
+    _show_stability(run, bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=learning.quiet)
 
 
 def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
@@ -27,7 +28,7 @@ def init(
         list[str] | None,
         typer.Option(metavar="NAME", help="A site that takes part; once for each.", show_default=False),
     ] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help="How to learn; see feddag methods.")] = "search",
+    method: Annotated[str, typer.Option(metavar="NAME", help="How to learn; see feddag methods.")] = DEFAULT_METHOD,
 ) -> None:
     """With --from, variables and their types are taken from a table: look them over, since a code such as 1, 2, 3
     looks like a number. Then give the file to all sites; they agree on it by its hash.
