@@ -21,8 +21,8 @@ def test_it_is_written_into_the_run_unless_told_otherwise(feddag, run, tmp_path)
 def test_mistakes_are_told_in_a_line(feddag, run, tmp_path):
     for arguments, message in (
         ([tmp_path], "is not a run"),
-        ([run, "--out", tmp_path / "report.docx"], "no format is known by this ending"),
-        ([run, "--out", tmp_path], "no format is known by this ending"),
+        ([run, "--out", tmp_path / "report.docx"], "no format has this ending"),
+        ([run, "--out", tmp_path], "no format has this ending"),
         ([run, "--out", tmp_path, "--format", "md"], "is a folder"),
         ([run, "--out", tmp_path / "no" / "report.html"], "does not exist"),
     ):

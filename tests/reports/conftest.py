@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import pytest
 
 from feddag import make_learner
+from feddag.reports import write_report
 from feddag.reports.pdf import browser_flags, find_browser
 from feddag.runs import Run
 
@@ -18,6 +21,46 @@ HOSTILE = (
     "漢字 Größe",
     "a name that is much too long to fit into any node of a drawing",
 )
+
+
+class Page(HTMLParser):
+    """A page's elements, by name and attributes, and its text."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.source = source
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, name, class_=None):
+        return [
+            attributes
+            for tag, attributes in self.elements
+            if tag == name and (class_ is None or class_ in (attributes.get("class") or "").split())
+        ]
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="session")
+def page_of() -> Callable[[Path], Page]:
+    """The page of a run's report."""
+    return lambda folder: Page(write_report(folder).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[Path], Path]:
+    """A copy of a run's folder, for tests that write into it."""
+    return lambda folder: shutil.copytree(folder, tmp_path / "run")
 
 
 @pytest.fixture(scope="session")
@@ -70,8 +113,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     """Chromium without a window."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     service = pytest.importorskip("selenium.webdriver.chrome.service")
-    import shutil  # noqa: PLC0415
-
     program, driver = find_browser(), shutil.which("chromedriver")
     if program is None or driver is None:
         pytest.skip("there is no Chromium with its chromedriver on this machine")

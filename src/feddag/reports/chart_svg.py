@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
+from markupsafe import Markup
 
 from feddag.drawing.charts import MOST_LINES, Chart, Rounds
-from feddag.reports.markup import Markup, tag
+from feddag.reports.svg import element
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 380.0, 210.0, 52.0, 12.0, 12.0, 34.0
 
 
 def chart_svg(chart: Chart, number: int) -> Markup:
-    """The page's program finds the points of a chart by its number."""
+    """Draw a chart. The page's program finds its points by its number."""
     finite = chart.values[np.isfinite(chart.values)]
     across = _scale(chart.rounds.min(), chart.rounds.max(), _LEFT, _WIDTH - _RIGHT)
     ticks = _log_ticks(finite) if chart.logarithmic else _ticks(finite.min(), finite.max())
@@ -26,26 +27,28 @@ def chart_svg(chart: Chart, number: int) -> Markup:
         return np.column_stack([across(chart.rounds), up(bent(values))])
 
     grid = [
-        tag(
+        element(
             "g",
-            tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
-            tag("text", chart.format_tick(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
+            element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
+            element("text", chart.format_tick(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
         )
         for tick in ticks
     ]
     base, ends = _HEIGHT - _BOTTOM, chart.mean[np.isfinite(chart.mean)].tolist()
     axis = [
-        tag("text", f"{tick:.0f}", x=float(across(tick)), y=base + 15, text_anchor="middle")
+        element("text", f"{tick:.0f}", x=float(across(tick)), y=base + 15, text_anchor="middle")
         for tick in _ticks(chart.rounds.min(), chart.rounds.max(), most=6, whole=True)
         if chart.rounds.min() <= tick <= chart.rounds.max()
     ]
-    return tag(
+    return element(
         "svg",
         *grid,
         *axis,
-        tag("text", chart.axis, x=(_LEFT + _WIDTH - _RIGHT) / 2, y=_HEIGHT - 3, text_anchor="middle", class_="axis"),
+        element(
+            "text", chart.axis, x=(_LEFT + _WIDTH - _RIGHT) / 2, y=_HEIGHT - 3, text_anchor="middle", class_="axis"
+        ),
         *_line_elements(chart, place),
-        tag("line", class_="cursor", y1=_TOP, y2=base, x1=-9, x2=-9),
+        element("line", class_="cursor", y1=_TOP, y2=base, x1=-9, x2=-9),
         viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
         class_="chart",
         role="img",
@@ -58,13 +61,13 @@ def chart_svg(chart: Chart, number: int) -> Markup:
 
 def _line_elements(chart: Chart, place: Callable[[Rounds], Float[np.ndarray, "round 2"]]) -> list[Markup]:
     if len(chart.lines) == 1:
-        return [tag("path", d=_path(place(chart.mean)), class_="line")]
+        return [element("path", d=_path(place(chart.mean)), class_="line")]
     if len(chart.lines) <= MOST_LINES:
-        thin = [tag("path", d=_path(place(line)), class_="line of-site") for line in chart.lines.values()]
-        return [*thin, tag("path", d=_path(place(chart.mean)), class_="line")]
+        thin = [element("path", d=_path(place(line)), class_="line of-site") for line in chart.lines.values()]
+        return [*thin, element("path", d=_path(place(chart.mean)), class_="line")]
     low, high = place(np.nanmin(chart.values, axis=0)), place(np.nanmax(chart.values, axis=0))
     band = _path(np.concatenate([low, high[::-1]])) + "Z"
-    return [tag("path", d=band, class_="band"), tag("path", d=_path(place(chart.mean)), class_="line")]
+    return [element("path", d=band, class_="band"), element("path", d=_path(place(chart.mean)), class_="line")]
 
 
 def _path(points: Float[np.ndarray, "point 2"]) -> str:

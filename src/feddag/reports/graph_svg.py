@@ -6,33 +6,35 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from markupsafe import Markup
 
 from feddag.drawing.layout import FONT_SIZE, NODE_HEIGHT, Layout, label
 from feddag.drawing.scales import line_width
-from feddag.graphs import CausalGraph
-from feddag.reports.contents import DrawnEdge
-from feddag.reports.markup import Markup, tag
+from feddag.reports.blocks import GraphDrawing
+from feddag.reports.edges import DrawnEdge
+from feddag.reports.svg import element
 
 LEAST_WIDTH, LEAST_HEIGHT = 480.0, 220.0
 """Of the view, so that a small graph is not blown up."""
 
 
 def view(layout: Layout) -> tuple[float, float, float, float]:
-    """x, y, width and height of what is to be seen at first."""
+    """Return x, y, width and height of the part of the plane that the page shows first."""
     width, height = max(layout.width, LEAST_WIDTH), max(layout.height, LEAST_HEIGHT)
     return (layout.width - width) / 2, (layout.height - height) / 2, width, height
 
 
-def graph_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], layout: Layout) -> Markup:
-    """Nodes and edges carry their number in `graph.names` and `edges`."""
+def graph_svg(drawing: GraphDrawing) -> Markup:
+    """Draw a graph. Nodes and edges carry their number in `graph.names` and `edges`."""
+    graph, edges, layout = drawing.graph, drawing.edges, drawing.layout
     index = {name: k for k, name in enumerate(graph.names)}
     drawn = [_edge(k, edge, index, layout) for k, edge in enumerate(edges)]
     nodes = [_node(k, name, edges, layout) for k, name in enumerate(graph.names)]
     # from the top, as people read, which is also the order of the tab key
-    return tag(
+    return element(
         "svg",
-        tag("g", *reversed(drawn), class_="edges"),
-        tag("g", *(nodes[k] for k in layout.reading_order), class_="nodes"),
+        element("g", *reversed(drawn), class_="edges"),
+        element("g", *(nodes[k] for k in layout.reading_order), class_="nodes"),
         viewBox=" ".join(f"{each:.1f}" for each in view(layout)),
         id="drawing",
         role="group",
@@ -43,10 +45,10 @@ def graph_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], layout: Layout) ->
 def _node(number: int, name: str, edges: Sequence[DrawnEdge], layout: Layout) -> Markup:
     x, y = map(float, layout.centres[number])
     width = float(layout.widths[number])
-    return tag(
+    return element(
         "g",
-        tag("rect", x=x - width / 2, y=y - NODE_HEIGHT / 2, width=width, height=NODE_HEIGHT, rx=9),
-        tag("text", label(name), x=x, y=y + 0.35 * FONT_SIZE, text_anchor="middle"),
+        element("rect", x=x - width / 2, y=y - NODE_HEIGHT / 2, width=width, height=NODE_HEIGHT, rx=9),
+        element("text", label(name), x=x, y=y + 0.35 * FONT_SIZE, text_anchor="middle"),
         class_="node",
         tabindex=0,
         role="button",
@@ -83,22 +85,22 @@ def _edge(number: int, edge: DrawnEdge, index: dict[str, int], layout: Layout) -
         length, half = 8 + 1.1 * width, 3.4 + 0.8 * width
         base = tip[1] + (length if upwards else -length)
         corners = [(tip[0], tip[1]), (tip[0] - half, base), (tip[0] + half, base)]
-        parts.append(tag("polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners)))
+        parts.append(element("polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners)))
         short = points.copy()
         short[-1, 1] = base + (-1 if upwards else 1)
         path = curve(short)
-    return tag(
+    return element(
         "g",
-        tag("path", d=path, class_="stroke", stroke_width=width),
+        element("path", d=path, class_="stroke", stroke_width=width),
         *parts,
-        tag("path", d=curve(points), class_="reach"),
+        element("path", d=curve(points), class_="reach"),
         class_="edge" if edge.directed else "edge undirected",
         data_edge=number,
     )
 
 
 def curve(points: Float[np.ndarray, "point 2"]) -> str:
-    """Through every point vertically, so that it meets nodes from above and below."""
+    """Draw a path that passes every point vertically, so that it meets nodes from above and below."""
     (x, y), *rest = points.tolist()
     path = f"M{x:.1f} {y:.1f}"
     for next_x, next_y in rest:

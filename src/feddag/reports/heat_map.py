@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from markupsafe import Markup
 
 from feddag.drawing.layout import label, text_width
-from feddag.graphs import CausalGraph
-from feddag.reports.contents import DrawnEdge
-from feddag.reports.markup import Markup, tag
+from feddag.reports.blocks import GraphDrawing
+from feddag.reports.svg import element
 
 _FONT_SIZE = 11.0
 
 
-def heat_map_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], order: Sequence[int]) -> Markup:
-    """A cell for each edge, as dark as the edge is wide; of an undirected edge both, striped."""
+def heat_map_svg(drawing: GraphDrawing) -> Markup:
+    """Draw a cell for each edge, as dark as the edge is wide; an undirected edge has two."""
+    graph, edges, order = drawing.graph, drawing.edges, drawing.layout.reading_order
     nodes = len(order)
     cell = max(12.0, min(30.0, 620.0 / nodes))
     font = min(_FONT_SIZE, cell - 1)
@@ -22,27 +22,28 @@ def heat_map_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], order: Sequence
     full = side + nodes * cell
     place = {graph.names[k]: row for row, k in enumerate(order)}
     rows = [
-        tag("text", name, x=side - 7, y=side + (k + 0.5) * cell + 0.35 * font, text_anchor="end")
+        element("text", name, x=side - 7, y=side + (k + 0.5) * cell + 0.35 * font, text_anchor="end")
         for k, name in enumerate(names)
     ]
     columns = [
-        tag(
+        element(
             "text", name, transform=f"translate({side + (k + 0.5) * cell + 0.35 * font:.1f} {side - 7:.1f}) rotate(-90)"
         )
         for k, name in enumerate(names)
     ]
     lines = [
-        tag("path", d=f"M{side:.1f} {at:.1f}H{full:.1f}M{at:.1f} {side:.1f}V{full:.1f}", class_="grid")
+        element("path", d=f"M{side:.1f} {at:.1f}H{full:.1f}M{at:.1f} {side:.1f}V{full:.1f}", class_="grid")
         for at in (side + k * cell for k in range(nodes + 1))
     ]
     diagonal = [
-        tag("rect", x=side + k * cell, y=side + k * cell, width=cell, height=cell, class_="self") for k in range(nodes)
+        element("rect", x=side + k * cell, y=side + k * cell, width=cell, height=cell, class_="self")
+        for k in range(nodes)
     ]
     cells = []
     for number, edge in enumerate(edges):
         pairs = [(edge.source, edge.target)] + ([] if edge.directed else [(edge.target, edge.source)])
         cells += [
-            tag(
+            element(
                 "rect",
                 x=side + place[effect] * cell + 0.5,
                 y=side + place[cause] * cell + 0.5,
@@ -54,7 +55,7 @@ def heat_map_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], order: Sequence
             )
             for cause, effect in pairs
         ]
-    return tag(
+    return element(
         "svg",
         *diagonal,
         *lines,
@@ -65,5 +66,5 @@ def heat_map_svg(graph: CausalGraph, edges: Sequence[DrawnEdge], order: Sequence
         class_="heat-map",
         style=f"max-width:{full + 2:.0f}px;font-size:{font:.1f}px",
         role="img",
-        aria_label=f"Adjacency matrix of {nodes} variables with {len(edges)} edges; the table of edges tells the same",
+        aria_label=f"Adjacency matrix of {nodes} variables with {len(edges)} edges; the table of edges holds the same",
     )

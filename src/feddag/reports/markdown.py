@@ -1,74 +1,119 @@
-"""The report as Markdown: the same words and tables, for documents that others build."""
+"""The report as Markdown: the same sections, for documents that others build."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
+from typing import Any
 
-from feddag.drawing.formats import format_duration, format_size, format_value
-from feddag.reports.contents import Contents, Table
-from feddag.reports.words import caveats, lead, title
+from feddag.drawing.formats import format_value
+from feddag.reports.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Columns,
+    Courses,
+    GraphDrawing,
+    Matrix,
+    Paragraph,
+    Report,
+    Subheading,
+    Table,
+)
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|^[#+=-]")
+_NUMBERED = re.compile(r"^(\d+)([.)])")
 
 
-def report_markdown(contents: Contents) -> str:
-    graph, record, trust = contents.graph, contents.record, contents.trust
-    sent = sum(contents.learner.communication_.sent.values())
-    facts = Table(
-        ("", ""),
+def render_markdown(report: Report) -> str:
+    """Render a report as Markdown."""
+    facts = tuple((fact.name, " ".join(filter(None, (fact.value, fact.more)))) for fact in report.facts)
+    parts = [f"# {plain(report.title)}", plain(report.lead), _table(Table("Facts", ("", ""), facts))]
+    for section in report.sections:
+        parts += [f"## {plain(section.heading)}", *map(_render, section.blocks)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def plain(text: str) -> str:
+    """Escape whatever Markdown or HTML would not show as it is."""
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", " ".join(text.split())))
+
+
+def _render(block: Block) -> str:
+    return _RENDERERS[type(block)](block)
+
+
+def _subheading(block: Subheading) -> str:
+    return f"### {plain(block.text)}"
+
+
+def _paragraph(block: Paragraph) -> str:
+    return f"**{plain(block.text)}**" if block.role == "verdict" else plain(block.text)
+
+
+def _bullets(block: Bullets) -> str:
+    before = "**Caution:** " if block.role == "warnings" else ""
+    return "\n".join(f"- {before}{plain(item)}" for item in block.items)
+
+
+def _code(block: Code) -> str:
+    return "\n".join(f"    {line}" for line in block.text.splitlines())
+
+
+def _table(block: Table) -> str:
+    rule = ("---:" if numeric else "---" for numeric in block.numeric)
+    rows = ((plain(format_value(cell)) for cell in row) for row in block.rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (map(plain, block.headings), rule, *rows))
+
+
+def _columns(block: Columns) -> str:
+    return "\n\n".join(_render(each) for part in block.parts for each in part)
+
+
+def _courses(block: Courses) -> str:
+    rows = []
+    for chart in block.charts:
+        course = [value for value in chart.mean.tolist() if math.isfinite(value)]
+        rows.append((chart.title, chart.format(course[0]), chart.format(course[-1])))
+    return _table(Table("Courses", ("figure", "at first", "at the end"), tuple(rows)))
+
+
+def _graph_drawing(block: GraphDrawing) -> str:
+    """The variables with the effects of each, from the top of the drawing."""
+    lines = []
+    for name in (block.graph.names[k] for k in block.layout.reading_order):
+        effects = [edge.target for edge in block.edges if edge.directed and edge.source == name]
+        others = [edge.target for edge in block.edges if not edge.directed and edge.source == name]
+        for sign, ends in (("→", effects), ("—", others)):
+            if ends:
+                lines.append(f"- {plain(name)} {sign} {', '.join(map(plain, ends))}")
+    return "\n".join(lines)
+
+
+def _matrix(block: Matrix) -> str:
+    drawing = block.drawing
+    names = [drawing.graph.names[k] for k in drawing.layout.reading_order]
+    values = {(edge.source, edge.target): edge.value for edge in drawing.edges}
+    values |= {(edge.target, edge.source): edge.value for edge in drawing.edges if not edge.directed}
+    rows = tuple(
         (
-            ("Variables", len(graph.names)),
-            ("Edges", len(contents.edges)),
-            ("of open direction", len(graph.undirected_edges)),
-            ("Sites", len(record["sites"])),
-            ("Rows", contents.rows),
-            ("Sent by all sites", format_size(sent)),
-            ("Method", record["method"]),
-            ("Regime", record["regime"]),
-            ("Took", format_duration(contents.learner.seconds_)),
-            ("Finished", record["finished"]),
-        ),
+            f"{k} {cause}",
+            *(format_value(values[cause, effect]) if (cause, effect) in values else "" for effect in names),
+        )
+        for k, cause in enumerate(names, start=1)
     )
-    parts = [f"# {title(contents)}", lead(contents), _table(facts), "## The edges"]
-    parts.append(_table(contents.edge_table) if contents.edges else "There are none.")
-    parts.append("## How far to trust it")
-    if trust.verdict:
-        parts.append(f"**{_plain(trust.verdict)}**")
-    parts += [f"- Caution: {_plain(warning)}" for warning in trust.warnings]
-    for caption, table in trust.tables.items():
-        parts += [f"### {caption}", _table(table)]
-    if contents.stability is not None:
-        parts += [
-            "### How often each edge comes back when every site draws its rows again",
-            _table(Table.of(contents.stability.to_dict("records"))),
-        ]
-    if not trust.verdict and contents.stability is None:
-        parts.append("Beyond the edges' own figures nothing was checked. Take the graph as a hypothesis.")
-    parts += ["## What the graph does not mean", "\n".join(f"- {_plain(text)}" for text in caveats(contents))]
-    parts += [
-        "## Sites and data",
-        "Only counts and sums over a site's rows are known here.",
-        *([] if contents.spent_privacy is None else [contents.spent_privacy]),
-        _table(contents.site_table),
-    ]
-    parts.append("## To learn it again")
-    if contents.command is not None:
-        parts.append("\n".join(f"    {line}" for line in contents.command.splitlines()))
-    parts += [
-        _table(Table(("parameter", "value"), tuple((name, str(value)) for name, value in contents.parameters.items()))),
-        _table(Table(("software", "version"), tuple(contents.versions.items()))),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return _table(Table("Matrix", ("", *(str(k) for k in range(1, len(names) + 1))), rows))
 
 
-def _table(table: Table) -> str:
-    lines = [table.headings, ("---",) * len(table.headings)]
-    text = ["| " + " | ".join(each if k == 1 else _plain(each) for each in line) + " |" for k, line in enumerate(lines)]
-    return "\n".join(
-        [*text, *("| " + " | ".join(_plain(format_value(cell)) for cell in row) + " |" for row in table.rows)]
-    )
-
-
-def _plain(text: str) -> str:
-    """A name stays a name, whatever Markdown or HTML would make of it."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+_RENDERERS: dict[type, Callable[[Any], str]] = {
+    Subheading: _subheading,
+    Paragraph: _paragraph,
+    Bullets: _bullets,
+    Code: _code,
+    Table: _table,
+    Columns: _columns,
+    Courses: _courses,
+    GraphDrawing: _graph_drawing,
+    Matrix: _matrix,
+}

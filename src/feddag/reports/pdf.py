@@ -24,11 +24,12 @@ _SECONDS = 120
 
 
 def find_browser() -> str | None:
+    """Find Chromium or one of its relatives."""
     return next((found for name in _BROWSERS if (found := shutil.which(name))), None)
 
 
 def browser_flags(profile: str | os.PathLike[str]) -> list[str]:
-    """Without a window, a network or the user's own profile."""
+    """Return the flags that keep the browser from a window, the network and the user's own profile."""
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
         "--headless=new",
@@ -43,12 +44,13 @@ def browser_flags(profile: str | os.PathLike[str]) -> list[str]:
     ]
 
 
-def report_pdf(page: str) -> bytes:
+def print_pdf(page: str) -> bytes:
+    """Print a page with the browser that is on this machine."""
     browser = find_browser()
     if browser is None:
         raise FeddagError(
-            "A PDF is printed by Chromium or Chrome, and there is none on this machine. Install one, or write HTML and "
-            "print it with another browser."
+            "A PDF needs Chromium or Chrome, and neither is on this machine. Install one, or write HTML and print it "
+            "with another browser."
         )
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         source, target = Path(scratch) / "report.html", Path(scratch) / "report.pdf"

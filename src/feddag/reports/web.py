@@ -13,10 +13,9 @@ from typing import Any
 from feddag.drawing.figures import find_figure, format_figure
 from feddag.errors import FeddagError
 from feddag.learners.status import Status
-from feddag.reports.contents import Contents
-from feddag.reports.markup import joined, tag
-from feddag.reports.page import document, report_page
-from feddag.runs import RunMonitor, resume_command
+from feddag.reports.html import render_html, render_page
+from feddag.reports.model import build_report
+from feddag.runs import Run, RunMonitor, resume_command
 
 LOOPBACK = "127.0.0.1"
 _MOST_STATUSES = 300
@@ -25,7 +24,7 @@ _OWN_NAMES = (LOOPBACK, "localhost")
 
 
 class LivePage:
-    """What is served of one run."""
+    """The pages of one run."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = folder
@@ -34,6 +33,7 @@ class LivePage:
         self._report: str | None = None
 
     def state(self) -> dict[str, Any]:
+        """Return where the run stands, as the page's program shows it."""
         with self._lock:
             self._followed.look()
             state: dict[str, Any] = {"state": self._followed.state}
@@ -43,12 +43,13 @@ class LivePage:
             return state | {"now": _last_figures(statuses), "curves": _curves(statuses)}
 
     def page(self) -> str:
+        """Return the page: the report once the run has finished."""
         with self._lock:
             self._followed.look()
             if self._followed.state != "finished":
-                return _waiting_page(os.fspath(self._folder))
+                return render_page("live.html", "live.js", connects=True, folder=os.fspath(self._folder))
             if self._report is None:
-                self._report = report_page(Contents.of_run(self._folder))
+                self._report = render_html(build_report(Run.open(self._folder)))
             return self._report
 
 
@@ -92,7 +93,7 @@ def _curves(statuses: list[Status]) -> list[dict[str, Any]]:
 
 
 def live_server(folder: str | os.PathLike[str], port: int = 0) -> ThreadingHTTPServer:
-    """A server, not yet running, that only this machine can reach. Port 0 is any that is free."""
+    """Make a server, not yet running, that only this machine can reach. Port 0 is any that is free."""
     handler = partial(_Handler, LivePage(folder))
     try:
         return ThreadingHTTPServer((LOOPBACK, port), handler)
@@ -109,9 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self) -> None:
+        """Send the page or its state."""
         # a page from elsewhere must not read this one by a name of its own that leads here
         if self.headers.get("Host", "").rpartition(":")[0] not in _OWN_NAMES:
-            self._send(403, "text/plain", "Ask for this page by the address that feddag watch has printed.\n")
+            self._send(403, "text/plain", "Open this page by the address that feddag watch printed.\n")
         elif self.path == "/":
             self._send(200, "text/html", self._live.page())
         elif self.path == "/state.json":
@@ -131,21 +133,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
         """Nobody reads a log of one's own page."""
-
-
-def _waiting_page(folder: str) -> str:
-    name = f"Learning: {folder}"
-    body = [
-        tag(
-            "header",
-            tag("div", tag("span", "feddag watch"), class_="over"),
-            tag("h1", name),
-            tag("p", "Waiting for the first round.", id="state", class_="lead", role="status"),
-        ),
-        tag(
-            "main",
-            tag("section", tag("h2", "Where it stands"), tag("dl", id="figures", class_="facts"), id="now"),
-            tag("section", tag("h2", "So far"), tag("div", id="curves", class_="charts")),
-        ),
-    ]
-    return document(name, joined(*body), "live.js", connects=True)

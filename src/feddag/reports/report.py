@@ -1,4 +1,4 @@
-"""The file of a report."""
+"""Write the report of a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Literal, get_args
 
 from feddag.errors import FeddagError
 from feddag.files import atomic_write
-from feddag.reports.contents import Contents
-from feddag.reports.markdown import report_markdown
-from feddag.reports.page import report_page
-from feddag.reports.pdf import report_pdf
+from feddag.reports.html import render_html
+from feddag.reports.markdown import render_markdown
+from feddag.reports.model import build_report
+from feddag.reports.pdf import print_pdf
+from feddag.runs import Run
 
 ReportFormat = Literal["html", "md", "pdf"]
 
@@ -21,7 +22,7 @@ def write_report(
     out: str | os.PathLike[str] | None = None,
     format: ReportFormat | None = None,  # noqa: A002
 ) -> Path:
-    """Write the report of a finished run, and tell where.
+    """Write the report of a finished run, and return its path.
 
     Args:
         run: The run's folder.
@@ -32,11 +33,11 @@ def write_report(
     path = Path(run) / f"report.{format}" if out is None else Path(out)
     if path.is_dir():
         raise FeddagError(f"{path} is a folder. Name a file for the report.")
-    contents = Contents.of_run(run)
+    report = build_report(Run.open(run))
     if format == "pdf":
-        content = report_pdf(report_page(contents))
+        content = print_pdf(render_html(report))
     else:
-        content = (report_page(contents) if format == "html" else report_markdown(contents)).encode()
+        content = (render_html(report) if format == "html" else render_markdown(report)).encode()
     with atomic_write(path, "wb") as stream:
         stream.write(content)
     return path
@@ -51,4 +52,4 @@ def _format_of(out: str | os.PathLike[str] | None) -> ReportFormat:
     for known in get_args(ReportFormat):
         if ending == known:
             return known
-    raise FeddagError(f"{out}: no format is known by this ending. Choose one with --format html, md or pdf.")
+    raise FeddagError(f"{out}: no format has this ending. Choose one with --format html, md or pdf.")

@@ -1,0 +1,271 @@
+"""The sections of a report, built once from a run: every format renders the same ones.
+
+To add a section, write a function that returns its blocks and name it in `SECTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from feddag.drawing.charts import make_charts
+from feddag.drawing.formats import format_duration, format_size, heading
+from feddag.drawing.layout import lay_out
+from feddag.learners.registry import METHODS
+from feddag.reports.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Columns,
+    Courses,
+    Fact,
+    GraphDrawing,
+    Matrix,
+    Paragraph,
+    Report,
+    Section,
+    Subheading,
+    Table,
+)
+from feddag.reports.command import command_again
+from feddag.reports.edges import SITES_WITH_IT, describe_edges, edge_values
+from feddag.runs import Run
+from feddag.trust.assessment import LEAVES_SITE as ASSESSMENT_LEAVES_SITE
+
+_NO_DATA = ("random", "empty")
+
+
+def build_report(run: Run) -> Report:
+    """Build the report of a finished run.
+
+    Raises:
+        FeddagError: If the run has not finished.
+    """
+    learner = run.result()
+    drawing = GraphDrawing(learner.graph_, describe_edges(run), edge_values(run)[0], lay_out(learner.graph_))
+    return Report(
+        _title(run),
+        _lead(run),
+        run.record["finished"],
+        run.record["feddag"],
+        tuple(_facts(run)),
+        tuple(Section(name, words, tuple(build(run, drawing))) for name, (words, build) in SECTIONS.items()),
+    )
+
+
+def _title(run: Run) -> str:
+    variables, sites = len(run.result().graph_.names), len(run.record["sites"])
+    return f"Causal graph of {variables} variables, learned from {sites} {'site' if sites == 1 else 'sites'}"
+
+
+def _lead(run: Run) -> str:
+    if run.record["method"] in _NO_DATA:
+        return "A graph for comparison: it does not depend on the data."
+    if run.record["regime"] == "all":
+        return "Learned from the rows of all sites in one table."
+    if run.result().learned_alone:
+        return "Each site learned alone, and the graph combines what they found. No row left its site."
+    return "The sites learned together. No row left its site: only sums over rows did."
+
+
+def _facts(run: Run) -> list[Fact]:
+    learner, record = run.result(), run.record
+    directed, undirected = len(learner.graph_.edges), len(learner.graph_.undirected_edges)
+    history, rows = learner.history_frame(), _rows(run)
+    rounds = len(history) if "round" in history else 0
+    return [
+        Fact("Variables", f"{len(learner.graph_.names):,}"),
+        Fact("Edges", f"{directed + undirected:,}", f"{undirected:,} of open direction" if undirected else ""),
+        Fact("Sites", f"{len(record['sites']):,}"),
+        *([] if rows is None else [Fact("Rows", f"{rows:,}", "in all")]),
+        Fact(
+            "Sent by all sites",
+            format_size(sum(learner.communication_.sent.values())),
+            f"in {rounds:,} rounds" if rounds > 1 else "",
+        ),
+        Fact("Method", record["method"], "" if record["regime"] == "federated" else record["regime"]),
+        Fact("Took", format_duration(_seconds(run))),
+    ]
+
+
+def _rows(run: Run) -> int | None:
+    """Count the rows of all sites; a network run does not know them."""
+    counts = [site.get("rows") for site in run.record["sites"]]
+    return None if None in counts else sum(counts)
+
+
+def _seconds(run: Run) -> float:
+    """Return how long learning took. On a network that is the time between start and result, with all waiting."""
+    if not run.record.get("federated"):
+        return run.result().seconds_
+    started, finished = (datetime.fromisoformat(run.record[name]) for name in ("started", "finished"))
+    return (finished - started).total_seconds()
+
+
+def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
+    if not drawing.edges:
+        return [Paragraph("No edges were found.", "note"), drawing]
+    return [Paragraph("Causes stand above their effects.", "note"), drawing]
+
+
+def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
+    blocks: list[Block] = []
+    assessment = run.assessment()
+    if assessment is not None:
+        blocks.append(Paragraph(assessment.verdict, "verdict"))
+        if assessment.warnings:
+            blocks.append(Bullets(assessment.warnings, "warnings"))
+        sorting = {name: value for name, value in asdict(assessment.sortability).items() if value is not None}
+        if sorting:
+            rows = tuple((heading(name), value) for name, value in sorting.items())
+            words = "How far sorting the variables gives the same order"
+            blocks += [Subheading(words), Table(words, ("measure", "value"), rows)]
+        if assessment.held_out:
+            words = "How well the graph predicts rows held out, compared with others"
+            blocks += [Subheading(words), Table.of(words, map(asdict, assessment.held_out))]
+    for words, text, table in (
+        ("How often each edge comes back when every site draws its rows again", "", run.stability_table()),
+        ("How well its causes explain each variable, and whether sites differ in that", "", run.mechanisms_table()),
+        (
+            "The evidence for each edge",
+            "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
+            "standard errors may be chance.",
+            run.table("edge_evidence"),
+        ),
+    ):
+        if table is not None:
+            blocks += [
+                Subheading(words),
+                *([Paragraph(text, "note")] if text else []),
+                Table.of(words, table.to_dict("records")),
+            ]
+    if not blocks:
+        text = "The run holds no checks of the graph, only the edge scores. Treat the graph as a hypothesis."
+        blocks.append(Paragraph(text, "note"))
+    return blocks
+
+
+def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
+    method = METHODS.get(run.record["method"])
+    texts = [
+        "An arrow means: if the method's assumptions hold, one variable acts directly on the other, given the other "
+        "variables in the table. It comes from observation, not from an experiment. Treat it as a hypothesis to test.",
+        "A common cause that nobody measured can add an arrow, or reverse one. The method assumes that there is none.",
+        "A missing arrow does not prove that there is no effect: few rows do not show weak effects, and an effect may "
+        "pass through other variables.",
+        "The width of an edge shows how much speaks for the edge, not how large the effect is.",
+        "The graph has no cycles: if two variables act on each other in turn, it shows at most one direction.",
+        "One graph describes all sites. If causes differ at one of them, the graph is wrong there.",
+        "If rows were selected by something that the variables act on (only patients who were admitted, for example), "
+        "arrows may reflect that selection.",
+    ]
+    if drawing.graph.undirected_edges:
+        texts.insert(1, "A dashed line joins two variables. The data do not show which one acts on the other.")
+    if method is not None and method.name not in _NO_DATA:
+        texts.append(f"The method “{method.name}” assumes: {method.assumptions}")
+    return [Bullets(tuple(texts), "meaning")]
+
+
+def _edges(run: Run, drawing: GraphDrawing) -> list[Block]:
+    if not drawing.edges:
+        return [Paragraph("There are none.", "note")]
+    headings = [drawing.meaning] + ([SITES_WITH_IT] if run.result().learned_alone else [])
+    rows = tuple((str(edge), *(edge.numbers[name] for name in headings)) for edge in drawing.edges)
+    return [
+        Paragraph("The strongest come first. An arrow points from cause to effect.", "note"),
+        Table("Edges", ("edge", *headings), rows),
+    ]
+
+
+def _matrix(run: Run, drawing: GraphDrawing) -> list[Block]:
+    text = "Rows are causes, columns are effects, in the order of the drawing: all arrows lie above the diagonal."
+    return [Paragraph(text, "note"), Matrix(drawing)]
+
+
+def _history(run: Run, drawing: GraphDrawing) -> list[Block]:
+    method, charts = METHODS.get(run.record["method"]), make_charts(run.result().history_frame())
+    blocks: list[Block] = [] if method is None else [Paragraph(f"{method.summary} {method.reference}", "note")]
+    if not charts:
+        return [*blocks, Paragraph("The method recorded nothing that changes from round to round.", "note")]
+    return [*blocks, Courses(tuple(charts))]
+
+
+def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
+    texts = ["This report holds only counts and sums over a site's rows.", _what_left_a_site(run), _spent_privacy(run)]
+    names = drawing.graph.names
+    return [
+        *(Paragraph(text, "note") for text in texts if text),
+        _site_table(run),
+        Subheading(f"The {len(names)} variables"),
+        Paragraph(", ".join(names), "names"),
+    ]
+
+
+def _what_left_a_site(run: Run) -> str:
+    parts, study = [run.result().leaves_site()], run.record.get("study") or {}
+    if run.record.get("federated") and study.get("trust", {}).get("assess"):
+        parts.append(ASSESSMENT_LEAVES_SITE)
+    return " ".join(["What left a site:", *parts])
+
+
+def _spent_privacy(run: Run) -> str:
+    privacy = run.record.get("privacy")
+    if privacy is None:
+        return ""
+    return (
+        f"Differential privacy of each site: ε = {privacy['epsilon']:.3g} was spent of {privacy['of']:g}, "
+        f"at δ = {privacy['delta']:g}."
+    )
+
+
+def _site_table(run: Run) -> Table:
+    learner, sites = run.result(), [site["name"] for site in run.record["sites"]]
+    history, sent, received = learner.history_frame(), learner.communication_.sent, learner.communication_.received
+    last: Any = history.iloc[-1] if len(history) else {}
+    columns: dict[str, list[Any]] = {"site": sites}
+    if _rows(run) is not None:
+        columns["rows"] = [site["rows"] for site in run.record["sites"]]
+    accounts = run.accounts()
+    for words, counts in (
+        ("rows left out", {site: account.rows_dropped for site, account in accounts.items()}),
+        ("values put in", {site: sum(account.imputed.values()) for site, account in accounts.items()}),
+    ):
+        if any(counts.values()):
+            columns[words] = [counts.get(site) for site in sites]
+    for name, words in (("loss", "loss at the end"), ("fit", "of this, misfit")):
+        if any(f"{name}[{site}]" in last for site in sites):
+            columns[words] = [last.get(f"{name}[{site}]") for site in sites]
+    columns["bytes sent"] = [sent.get(site, 0) for site in sites]
+    columns["bytes received"] = [received.get(site, 0) for site in sites]
+    return Table("Sites", tuple(columns), tuple(zip(*columns.values(), strict=True)))
+
+
+def _again(run: Run, drawing: GraphDrawing) -> list[Block]:
+    record, command = run.record, command_again(run)
+    started, finished = (record[name].replace("T", " ").replace("+00:00", " UTC") for name in ("started", "finished"))
+    blocks: list[Block] = [] if command is None else [Code(command)]
+    if record.get("study"):
+        blocks.append(Paragraph(f"The sites agreed on a study. Its digest is {record['study']['digest']}."))
+    blocks.append(Paragraph(f"Started {started}, finished {finished}."))
+    parameters = tuple((name, str(value)) for name, value in record["parameters"].items())
+    versions = tuple({"feddag": record["feddag"], **record.get("versions", {})}.items())
+    tables = (
+        Table("Parameters", ("parameter", "value"), parameters),
+        Table("Versions", ("software", "version"), versions),
+    )
+    return [*blocks, Columns(tuple((Subheading(table.name), table) for table in tables if table.rows))]
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Run, GraphDrawing], list[Block]]]] = {
+    "graph": ("The graph", _graph),
+    "trust": ("How far to trust it", _trust),
+    "meaning": ("What the graph does not mean", _meaning),
+    "edges": ("The edges", _edges),
+    "matrix": ("As a matrix", _matrix),
+    "history": ("How it was learned", _history),
+    "sites": ("Sites and data", _sites),
+    "again": ("To learn it again", _again),
+}
+"""By identifier, in the order of the report."""
