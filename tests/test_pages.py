@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 
@@ -11,6 +12,7 @@ from feddag.federation.policy import Policy
 from snippets import ROOT, blocks, run_console, run_python
 
 OF_A_NETWORK = ("feddag federation", "feddag site", "feddag audit")
+SOURCES = (ROOT, ROOT / "src" / "feddag")
 TAKES_LONG = ("--bootstraps 50",)
 
 
@@ -63,9 +65,37 @@ def test_every_error_message_of_the_faq_is_one_that_feddag_has():
     assert len(messages) > 40
 
 
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _exists(dotted: str) -> bool:
+    """Whether a dotted name is a module, or what a module has."""
+    parts = dotted.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            for name in parts[split:]:
+                found = getattr(found, name)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_modules_and_files_that_there_are(page):
+    text = page.read_text(encoding="utf-8")
+    names = set(re.findall(r"(?:`|^::: )(feddag(?:\.\w+)+)", text, re.MULTILINE))
+    assert [name for name in sorted(names) if not _exists(name)] == []
+    files = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    assert [file for file in sorted(files) if not any((top / file).exists() for top in SOURCES)] == []
+
+
 def test_pages_link_to_files_that_are_there():
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    for page in [*pages, *(ROOT / "examples").rglob("*.md")]:
+    for page in [*PAGES, *(ROOT / "examples").rglob("*.md")]:
         links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
         local = [link for link in links if "://" not in link and link != "cli.md"]
         assert [link for link in local if not (page.parent / link).exists()] == [], page
