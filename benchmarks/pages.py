@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md, docs/search.md and docs/methods.md from the store and the registry.
+"""Write the generated parts of README.md and of pages in docs/ from the store, the registry and the tasks.
 
     .venv/bin/python benchmarks/pages.py
     .venv/bin/python benchmarks/pages.py --measure limits leakage
@@ -24,6 +24,7 @@ from statistics import fmean, median, pstdev
 
 import settings
 from feddag import compare
+from feddag.deployment.study_tasks import known_tasks
 from feddag.experiments import Cell, Store, find_experiment
 from feddag.experiments.comparison import compare_with_published
 from feddag.experiments.formats import grid, markdown_list, markdown_table
@@ -231,6 +232,20 @@ def methods(_: Store) -> str:
     return markdown_table(["method", "what it does", "assumes", "leaves a site", "regimes", "reference"], rows)
 
 
+def disclosures(_: Store) -> str:
+    """List what each task of feddag's own methods discloses, from its declaration."""
+    rows = [
+        [
+            f"`{name}`",
+            spec.discloses,
+            "; ".join(f"`{array}`: {output.discloses}" for array, output in spec.answers.items()),
+            "every site" if spec.every_site else "a quorum",
+        ]
+        for name, spec in sorted(known_tasks().items())
+    ]
+    return markdown_table(["task", "an answer discloses", "its arrays", "the sum needs"], rows)
+
+
 def published(store: Store) -> str:
     """Put each method to compare with beside its published figures, with the sanity checks; then why they differ."""
     rows, reasons = [], []
@@ -250,6 +265,7 @@ def published(store: Store) -> str:
 PAGES = {
     ROOT / "README.md": {"without-error": without_error},
     ROOT / "docs" / "search.md": {"comparison": comparison, "linear": linear, "sachs": sachs},
+    ROOT / "docs" / "federation.md": {"disclosures": disclosures},
     ROOT / "docs" / "methods.md": {"methods": methods, "published": published},
 }
 
