@@ -22,8 +22,8 @@ from feddag.federation.differential_privacy import (
     Accountant,
     PrivacyBudget,
     PrivateSite,
+    add_noise,
     noise_multiplier_for,
-    noisy,
     system_noise,
 )
 
@@ -36,7 +36,8 @@ def silent(size):
 
 def protected(arrays, reference=None, *, clip=1.0, noise_multiplier=1.0, sites=1, noise=silent):
     answer = Answer(1.0, arrays)
-    return noisy(answer, reference or {}, clip=clip, noise_multiplier=noise_multiplier, sites=sites, noise=noise).arrays
+    terms = {"clip": clip, "noise_multiplier": noise_multiplier, "sites": sites, "noise": noise}
+    return add_noise(answer, reference or {}, **terms).arrays
 
 
 def length(arrays, reference=None):
@@ -211,7 +212,7 @@ def test_the_extremes_of_the_systems_noise_are_finite_and_as_far_on_both_sides(m
 
 def test_a_weight_is_refused():
     with pytest.raises(FeddagError, match=r"weighs 600\. Set weighting='equal'"):
-        noisy(Answer(600.0, {}), {}, clip=1, noise_multiplier=1, sites=1)
+        add_noise(Answer(600.0, {}), {}, clip=1, noise_multiplier=1, sites=1)
 
 
 def test_what_is_no_number_is_refused_before_it_is_scaled():

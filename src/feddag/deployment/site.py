@@ -103,7 +103,7 @@ class StudyTable:
 
 
 def _with_noise(study: Study, site: Site, folder: Path) -> Site:
-    """The site, with noise in all its answers where the study asks for differential privacy."""
+    """Add noise to all answers of a site where the study asks for differential privacy."""
     terms, budget = study.privacy.differential, privacy_budget(study)
     if terms is None or budget is None:
         return site

@@ -140,6 +140,7 @@ class AuditLog:
             self.head, self._size = sealed, self._size + len(line)
 
     def close(self) -> None:
+        """Close the file; another process may then write it."""
         self._stream.close()
 
     def __enter__(self) -> AuditLog:
@@ -163,6 +164,7 @@ class Flow:
     """By name, in which * stands for a number: every dtype, followed by the shape, that was seen."""
 
     def add(self, size: int, arrays: Mapping[str, list[Any]]) -> None:
+        """Count a message."""
         self.messages += 1
         self.bytes += size
         for name, (dtype, *shape) in arrays.items():

@@ -25,7 +25,7 @@ def save_checkpoint(path: Path, document: dict[str, Any], arrays: Arrays) -> Non
 
 
 def not_kept(folder: Path, error: OSError) -> FeddagError:
-    """What a participant says whose disk does not take what it must remember."""
+    """Return the error of a participant whose disk does not take what it must remember."""
     remedy = "Make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Mend this"
     return FeddagError(
         f"{folder}: {error.strerror or error}. {remedy}, and run the study again: what was done is kept."
@@ -33,6 +33,7 @@ def not_kept(folder: Path, error: OSError) -> FeddagError:
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read what `save_checkpoint` wrote."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

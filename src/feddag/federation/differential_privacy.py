@@ -64,7 +64,7 @@ class PrivacyBudget:
 
 
 def noise_multiplier_for(budget: PrivacyBudget, rounds: int) -> float:
-    """The noise of a sum, as a multiple of `clip`, with which so many rounds just keep within the budget."""
+    """Return the noise of a sum, as a multiple of `clip`, with which so many rounds just keep within the budget."""
     constraints.check({"rounds": rounds}, {"rounds": constraints.whole(1)})
     return float(_gaussian().get_sigma_gaussian(budget.epsilon, budget.delta) * math.sqrt(rounds) * _SAFE_SIDE)
 
@@ -88,6 +88,7 @@ class Accountant:
         return self._epsilon(self.noise_multipliers)
 
     def can_afford(self, noise_multiplier: float) -> bool:
+        """Return whether the budget allows one more answer."""
         return self._epsilon([*self.noise_multipliers, noise_multiplier]) <= self.budget.epsilon
 
     def spend(self, noise_multiplier: float) -> None:
@@ -117,7 +118,7 @@ class Accountant:
         return float(_gaussian().get_epsilon_gaussian(precision**-0.5, self.budget.delta))
 
 
-def noisy(
+def add_noise(
     answer: Answer,
     reference: Arrays,
     *,
@@ -126,7 +127,7 @@ def noisy(
     sites: int,
     noise: Noise | None = None,
 ) -> Answer:
-    """The answer as it may enter a secure sum: of limited length, and with this site's share of the noise.
+    """Return the answer as it may enter a secure sum: of limited length, and with this site's share of the noise.
 
     Args:
         answer: What the site has to say.
@@ -169,7 +170,7 @@ def noisy(
 
 
 def system_noise(size: int) -> Float[np.ndarray, " number"]:
-    """From the system's generator for keys, which nobody can foresee or reconstruct."""
+    """Draw from the system's generator for keys, which nobody can foresee or reconstruct."""
     random = np.frombuffer(os.urandom(8 * size), np.uint64)
     # one bit for the sign, 52 for the probability: in the lower half alone, all of them are exact
     tail = ((random >> np.uint64(12)) + 0.5) / 2**53
@@ -190,11 +191,13 @@ class PrivateSite:
 
     @property
     def name(self) -> str:
+        """The site's name."""
         return self.site.name
 
     def answer(self, task: Task) -> Answer:
+        """Account for an answer, then give it with its noise."""
         self.accountant.spend(self.noise_multiplier)
-        return noisy(
+        return add_noise(
             self.site.answer(task),
             task.arrays,
             clip=self.clip,
@@ -204,9 +207,11 @@ class PrivateSite:
         )
 
     def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the site's state."""
         return self.site.snapshot()
 
     def restore(self, state: Arrays) -> None:
+        """Take up the site's state."""
         self.site.restore(state)
 
 

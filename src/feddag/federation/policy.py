@@ -78,7 +78,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The rules of a file; those it does not name have their defaults."""
+        """Read the rules of a file; those it does not name have their defaults."""
         path = Path(path)
         try:
             with path.open("rb") as stream:

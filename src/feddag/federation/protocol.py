@@ -43,29 +43,37 @@ class Site(Protocol):
     """The site's side: it owns the data and the state, and answers tasks."""
 
     @property
-    def name(self) -> str: ...
-
-    def answer(self, task: Task) -> Answer: ...
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """The site's state, such that `restore` and the same tasks again give the same answers."""
+    def name(self) -> str:
+        """The site's name, as the study has it."""
         ...
 
-    def restore(self, state: Arrays) -> None: ...
+    def answer(self, task: Task) -> Answer:
+        """Work on a task."""
+        ...
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the site's state, such that `restore` and the same tasks again give the same answers."""
+        ...
+
+    def restore(self, state: Arrays) -> None:
+        """Take up what `snapshot` gave."""
+        ...
 
 
 class Stateless:
     """The part of a `Site` that keeps nothing between tasks."""
 
     def snapshot(self) -> dict[str, np.ndarray]:
+        """Return nothing."""
         return {}
 
     def restore(self, state: Arrays) -> None:
+        """Take up nothing."""
         del state
 
 
 def unknown_task(site: str, task: Task, known: Iterable[str]) -> FeddagError:
-    """What a site raises that is asked for something else than its learner's tasks."""
+    """Return the error of a site that gets a task which is none of its learner's."""
     return FeddagError(f"Site {site!r} knows the tasks {', '.join(known)}, not {task.name!r}. Ask for one of these.")
 
 
@@ -77,6 +85,7 @@ class Ledger:
     received: dict[str, int] = field(default_factory=dict)
 
     def record(self, site: str, *, sent: int, received: int) -> None:
+        """Add the bytes of one message each way."""
         self.sent[site] = self.sent.get(site, 0) + sent
         self.received[site] = self.received.get(site, 0) + received
 
@@ -110,10 +119,12 @@ class Federation(Protocol):
         ...
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What the engine has to remember of the run, as a JSON document and named arrays."""
+        """Return what the engine must remember of the run, as a JSON document and named arrays."""
         ...
 
-    def restore(self, document: dict[str, Any], arrays: Arrays) -> None: ...
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take up what `snapshot` gave."""
+        ...
 
 
 def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:
@@ -129,4 +140,5 @@ def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:
 
 
 def array_bytes(arrays: Arrays) -> int:
+    """Count the bytes of arrays."""
     return sum(array.nbytes for array in arrays.values())

@@ -95,6 +95,7 @@ class ServerEndpoint:
         self.need(len(replies), self._terms.quorum, "take part")
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
+        """Return the weighted mean of the sites' answers to a task, from the journal if it is there."""
         message = encode_task(task)
         digest = hashlib.sha256(message).hexdigest()
         entry = self._journal.read(self._round, digest)
@@ -214,6 +215,7 @@ class ServerEndpoint:
                 time.sleep(PING_INTERVAL / 4)
 
     def need(self, found: int, needed: int, what: str) -> None:
+        """Raise `PausedError` where too few sites do what is needed, or `FeddagError` where waiting is of no use."""
         if found >= needed:
             return
         slow = dict.fromkeys(self._slow, "too slow")
@@ -226,9 +228,9 @@ class ServerEndpoint:
     def ask(
         self, request: str, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic | None = None
     ) -> dict[str, dict[str, Any]]:
-        """The replies of those sites, in their order, that give one; the others are absent from now on.
+        """Ask sites, and return the replies in the sites' order; a site without one is absent from now on.
 
-        A site that works long is asked now and then whether it is still there.
+        A site that works long gets a ping now and then.
         """
         contents = {site: content for site, content in contents.items() if site in self._calls}
         timeout = self._terms.timeout
@@ -299,13 +301,16 @@ class ServerEndpoint:
         self._report(f"Site {site!r} does not take part any more: {reason}")
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the bytes sent so far; the journal keeps all else."""
         return {"ledger": vars(self.ledger)}, {}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take up what `snapshot` gave."""
         del arrays
         self.ledger = Ledger(**document["ledger"])
 
     def close(self) -> None:
+        """Wait for no further call."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -332,13 +337,14 @@ class Traffic:
     received: dict[str, int] = field(default_factory=dict)
 
     def add(self, contents: Mapping[str, Any], replies: Mapping[str, Any]) -> None:
+        """Count the bytes of requests and replies."""
         for bytes_, messages in ((self.received, contents), (self.sent, replies)):
             for site, message in messages.items():
                 bytes_[site] = bytes_.get(site, 0) + _size(message)
 
 
 def _size(message: Any) -> int:
-    """The bytes that a message holds, without what an engine puts around it."""
+    """Count the bytes that a message holds, without what an engine puts around it."""
     match message:
         case bytes() | str():
             return len(message)

@@ -262,6 +262,7 @@ class SiteEndpoint:
         return encoded
 
     def close(self) -> None:
+        """Close the audit log."""
         self._log.close()
 
 
@@ -320,7 +321,7 @@ def audit_log(folder: Path) -> Path:
 
 
 def _own_identity(folder: Path) -> bytes:
-    """The site's secret key, made here when it is first needed; it never leaves."""
+    """Return the site's secret key, which is made here when it is first needed and never leaves."""
     path = folder.parent / _IDENTITY
     if not path.exists():
         with atomic_write(path, "wb") as stream:

@@ -170,7 +170,7 @@ class Analyst:
         return any(time.monotonic() - since > _REJOIN_AFTER for since in back_since.values())
 
     def _told(self, job: str) -> dict[str, Any]:
-        """What the job's server has to say; nothing while it starts."""
+        """Return what the job's server reports; nothing while it starts."""
         try:
             stats = self._once(lambda session: session.show_stats(job, "server"))
             return json.loads(stats["server"][PROGRESS]["json"])

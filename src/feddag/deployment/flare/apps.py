@@ -54,6 +54,7 @@ class StudyServer(FLComponent):
 
     @collab.main
     def run(self) -> None:
+        """Run the study, and leave its outcome in the job's folder, whatever happens."""
         context: FLContext = collab.fl_ctx
         folder = Path(context.get_workspace().get_run_dir(context.get_job_id()))
         try:
@@ -111,7 +112,7 @@ class StudyServer(FLComponent):
 
 
 def _ending(proxies: Any) -> Signal:
-    """Ends calls that nobody waits for any more: FLARE would not end the job before they have timed out."""
+    """Return a signal that ends calls nobody waits for any more: FLARE would not end the job before they time out."""
     signal = Signal(parent=proxies[0].backend.abort_signal)
     for proxy in proxies:
         proxy.backend.abort_signal = signal
@@ -146,6 +147,7 @@ class StudySite:
 
     @collab.publish
     def ask(self, request: str, content: dict) -> dict:
+        """Reply to a request of the server; build the site's end at the first."""
         try:
             with self._lock:
                 if self._endpoint is None and request != "ping":
@@ -171,7 +173,7 @@ def _endpoint(digest: str) -> SiteEndpoint:
 
 
 def _end_earlier_jobs() -> None:
-    """A server that died left its job behind at the sites: there is a new one now, and only one may answer."""
+    """End jobs that a server which died has left at this site: only one process may answer."""
     me = psutil.Process()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -182,7 +184,7 @@ def _end_earlier_jobs() -> None:
 
 
 def _end_with(owner: int) -> None:
-    """A site that was killed must not go on answering by the process it has left behind."""
+    """End this process with the command that the user started: a site that was killed must not go on answering."""
     while psutil.pid_exists(owner):
         time.sleep(0.5)
     os._exit(1)

@@ -26,6 +26,7 @@ class TellingConnection(ssl.SSLObject):
     _refusing = False
 
     def do_handshake(self) -> None:
+        """Shake hands; log why a certificate is refused, and let the other side know."""
         try:
             super().do_handshake()
         except ssl.SSLError as error:
@@ -37,6 +38,7 @@ class TellingConnection(ssl.SSLObject):
             raise
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 - as of its base
+        """Read; log that the other side refuses our certificate, which becomes known only now."""
         try:
             return super().read(len, buffer)
         except ssl.SSLError as error:  # who connects learns only now that its certificate was refused

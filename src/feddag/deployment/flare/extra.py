@@ -8,4 +8,5 @@ from feddag.extras import imported
 
 
 def flare(module: str) -> Any:
+    """Import a module of FLARE, or say which extra installs it."""
     return imported(module, "flare", "A federation on a network needs NVIDIA FLARE")

@@ -39,11 +39,12 @@ _NONCE_BYTES = 12
 
 
 def public_key(private: bytes) -> bytes:
+    """Derive the X25519 public key of a private one."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def agreed_key(private: bytes, public: bytes, purpose: dict[str, Any], owner: str) -> bytes:
-    """The key that only one with this private key and the public key's owner can derive, for this one purpose."""
+    """Derive the key for one purpose that only the two owners of these keys can derive."""
     try:
         common = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -52,6 +53,7 @@ def agreed_key(private: bytes, public: bytes, purpose: dict[str, Any], owner: st
 
 
 def derived_key(secret: bytes, purpose: dict[str, Any]) -> bytes:
+    """Derive a key for one purpose from a secret."""
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=canonical(purpose)).derive(secret)
 
 
@@ -62,6 +64,7 @@ def seal(key: bytes, content: bytes, envelope: dict[str, Any], randomness: Rando
 
 
 def unseal(key: bytes, letter: bytes, envelope: dict[str, Any]) -> bytes:
+    """Decrypt a letter; refuse one that was changed, or whose envelope is another."""
     try:
         return ChaCha20Poly1305(key).decrypt(letter[:_NONCE_BYTES], letter[_NONCE_BYTES:], canonical(envelope))
     except (InvalidTag, ValueError):
@@ -72,17 +75,17 @@ def unseal(key: bytes, letter: bytes, envelope: dict[str, Any]) -> bytes:
 
 
 def pairwise_seed(private: bytes, public: bytes, attempt: Attempt, site: str, other: str) -> bytes:
-    """The seed of the mask that one of two sites adds and the `other` takes away; `public` is the other's key."""
+    """Derive the seed of the mask that one of two sites adds and the `other`, with the key `public`, takes away."""
     return agreed_key(private, public, attempt.message("pairwise mask", sites=sorted([site, other])), other)
 
 
 def self_seed(secret: bytes, attempt: Attempt) -> bytes:
-    """The seed of the mask that a site shares with nobody."""
+    """Derive the seed of the mask that a site shares with nobody."""
     return derived_key(secret, attempt.message("self mask"))
 
 
 def commitment(secret: bytes, attempt: Attempt) -> bytes:
-    """What a site publishes of its self mask's secret, so that wrong shares of it are noticed."""
+    """Derive what a site publishes of its self mask's secret, so that wrong shares of it are noticed."""
     return derived_key(secret, attempt.message("commitment"))
 
 
@@ -107,13 +110,13 @@ def mask_order(site: str, other: str) -> int:
 
 
 def split_secret(secret: bytes, threshold: int, points: Sequence[int], randomness: Randomness) -> dict[int, bytes]:
-    """A share for each point; the secret holds up to 65 bytes."""
+    """Return a share for each point; the secret holds up to 65 bytes."""
     coefficients = [int.from_bytes(secret, "big"), *(_uniform(randomness) for _ in range(threshold - 1))]
     return {point: _polynomial(coefficients, point).to_bytes(SHARE_BYTES, "big") for point in points}
 
 
 def join_shares(shares: Mapping[int, bytes], length: int) -> bytes:
-    """The secret of `length` bytes behind exactly as many shares as the threshold asked for."""
+    """Return the secret of `length` bytes behind exactly as many shares as the threshold demands."""
     secret = 0
     for point, share in shares.items():
         numerator = denominator = 1

@@ -28,12 +28,12 @@ Layout = list[list]
 
 
 def limit(participants: int) -> float:
-    """The absolute value that no number of one site may reach."""
+    """Return the absolute value that no number of one site may reach."""
     return 2.0**62 / participants
 
 
 def encode_answer(answer: Answer, participants: int, site: str) -> tuple[Layout, Words]:
-    """A site's weight, then its arrays times that weight."""
+    """Encode a site's weight, then its arrays times that weight."""
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
     words = np.empty((2, entries(layout)), np.uint64)
     weight = float(answer.weight)
@@ -52,7 +52,7 @@ def encode_answer(answer: Answer, participants: int, site: str) -> tuple[Layout,
 
 
 def decode_mean(words: Words, layout: Layout) -> dict[str, np.ndarray]:
-    """`Σ wₖ xₖ / Σ wₖ` from the sum of all sites' words."""
+    """Return `Σ wₖ xₖ / Σ wₖ` from the sum of all sites' words."""
     sums = decode(words)
     if sums[0] <= 0:
         raise FeddagError(f"The weights of the sites add up to {sums[0]:g}. At least one must have rows.")
@@ -65,10 +65,12 @@ def decode_mean(words: Words, layout: Layout) -> dict[str, np.ndarray]:
 
 
 def entries(layout: Layout) -> int:
+    """Count the numbers of an answer: all arrays, and the weight."""
     return 1 + sum(math.prod(shape) for _, _, shape in layout)
 
 
 def encode(values: Float64[np.ndarray, " entry"]) -> Words:
+    """Encode numbers as words."""
     magnitude = np.abs(values)
     whole = np.floor(magnitude)
     words = np.stack([np.rint((magnitude - whole) / STEP).astype(np.uint64), whole.astype(np.uint64)])
@@ -77,6 +79,7 @@ def encode(values: Float64[np.ndarray, " entry"]) -> Words:
 
 def decode(words: Words) -> Float64[np.ndarray, " entry"]:
     # By magnitude: a small negative number is 2¹²⁸ less a little, and its digits would be lost in a float.
+    """Decode words as numbers."""
     negative = words[1] >> np.uint64(63) == 1
     fraction, whole = _negated(words, negative).astype(np.float64)
     magnitude = whole + fraction * STEP
@@ -100,10 +103,12 @@ def subtract(total: Words, words: Words) -> None:
 
 
 def to_bytes(words: Words) -> bytes:
+    """Write words as bytes."""
     return words.astype("<u8", copy=False).tobytes()
 
 
 def from_bytes(content: bytes) -> Words:
+    """Read what `to_bytes` wrote."""
     return np.frombuffer(content, "<u8").astype(np.uint64, copy=False).reshape(2, -1)
 
 

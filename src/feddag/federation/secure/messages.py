@@ -78,7 +78,7 @@ FIELDS: Mapping[str, Mapping[str, _Test]] = {
 
 
 def check(message: Message, kind: str, sender: str) -> Message:
-    """The message, if it is of this kind and holds what that kind holds."""
+    """Return the message; refuse one of another kind, or without the parts of its kind."""
     if not isinstance(message, dict) or message.get("kind") != kind:
         found = message.get("kind") if isinstance(message, dict) else type(message).__name__
         raise FeddagError(f"{sender} sent {found!r} where a message '{kind}' of the secure sum was due.")
@@ -96,6 +96,7 @@ def canonical(content: Any) -> bytes:
 
 
 def digest(content: Any) -> bytes:
+    """Hash the canonical text of a content."""
     return hashlib.sha256(canonical(content)).digest()
 
 
@@ -112,11 +113,12 @@ def _hashed(content: Any) -> Any:
 
 
 def public_identity(identity: bytes) -> bytes:
-    """The public part of a site's identity (32 secret bytes): what a study pins."""
+    """Return the public part of a site's identity (32 secret bytes): what a study pins."""
     return Ed25519PrivateKey.from_private_bytes(identity).public_key().public_bytes_raw()
 
 
 def sign(message: Message, identity: bytes) -> Message:
+    """Add a site's signature to a message."""
     return message | {"signature": Ed25519PrivateKey.from_private_bytes(identity).sign(_signed_part(message))}
 
 
@@ -136,11 +138,12 @@ def _signed_part(message: Message) -> bytes:
 
 
 def to_text(message: Message) -> str:
-    """A message, or a site's state, as JSON."""
+    """Write a message, or a site's state, as JSON."""
     return json.dumps(message, default=lambda content: {_BYTES: base64.b64encode(content).decode()})
 
 
 def from_text(text: str) -> Message:
+    """Read what `to_text` wrote."""
     return json.loads(text, object_hook=_with_bytes)
 
 
@@ -159,9 +162,11 @@ class Attempt:
 
     @staticmethod
     def of(message: Message) -> Attempt:
+        """Return the attempt that a message names."""
         return Attempt(message["session"], message["round"], message["attempt"])
 
     def message(self, kind: str, **content: Any) -> Message:
+        """Make a message of this attempt."""
         return {"kind": kind, "session": self.session, "round": self.round, "attempt": self.attempt, **content}
 
     def expect(self, message: Message, sender: str) -> None:
@@ -176,6 +181,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Roster:
+    """Who is in a session, with which keys: the same for all, or no two sites' messages fit together."""
+
     session: bytes
     """A hash of all that follows, and so of every site's fresh keys: nothing of an older session fits to it."""
     identities: Mapping[str, bytes]
@@ -184,7 +191,7 @@ class Roster:
 
 
 def read_advertisement(message: Message, terms: StudyTerms, known: Mapping[str, bytes]) -> Message:
-    """A site's advertisement, if the site itself signed it with the identity that is pinned or `known` from before."""
+    """Return a site's advertisement, if the site signed it with the identity that is pinned, or `known` from before."""
     check(message, "advertisement", "A site")
     site, identity = message["site"], message["identity"]
     if site not in terms.sites:
@@ -227,7 +234,7 @@ def read_roster(message: Message, terms: StudyTerms, known: Mapping[str, bytes])
 def read_round_key(
     message: Message, site: str, attempt: Attempt, roster: Roster, participants: Sequence[str], threshold: int
 ) -> Message:
-    """A site's key for this attempt, if it signed it and was told of the same participants and threshold."""
+    """Return a site's key for an attempt, if the site signed it for the same participants and threshold."""
     check(message, "key", f"Site {site}")
     attempt.expect(message, f"Site {site}")
     if message["site"] != site or site not in participants:

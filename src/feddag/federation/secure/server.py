@@ -43,6 +43,7 @@ class SecureServer:
         self._roster: Roster | None = None
 
     def add_advertisement(self, message: Message) -> None:
+        """Take a site's keys for the session."""
         read_advertisement(message, self._terms, self.identities)
         if self._roster is not None:
             raise FeddagError(f"Site {message['site']} comes after the session began. Set up a new session with it.")
@@ -103,6 +104,7 @@ class SecureRound:
         return self._attempt.message("opening", participants=self._participants)
 
     def add_prepared(self, message: Message) -> None:
+        """Take a site's key and sealed shares."""
         check(message, "prepared", "A site")
         site = message["site"]
         self._expected(site, self._participants, self._prepared, closed=bool(self._keys))
@@ -149,6 +151,7 @@ class SecureRound:
         return self._attempt.message("survivors", survivors=self._survivors)
 
     def add_confirmed(self, message: Message) -> None:
+        """Take a site's signature under the set of survivors."""
         site = self._check(message, "confirmed", self._survivors, self._confirmed, closed=False)
         if message["survivors"] != self._survivors or message["keys"] != digest(self._keys):
             raise FeddagError(f"Site {site} confirmed another sum than that of {', '.join(self._survivors)}.")
@@ -160,6 +163,7 @@ class SecureRound:
         return self._attempt.message("unmask", survivors=self._survivors, confirmations=self._confirmed)
 
     def add_revealed(self, message: Message) -> None:
+        """Take a site's shares."""
         site = self._check(message, "revealed", self._survivors, self._revealed, closed=False)
         dropped = set(self._keys) - set(self._survivors)
         if set(message["seeds"]) != set(self._survivors) or set(message["masks"]) != dropped:
@@ -167,7 +171,7 @@ class SecureRound:
         self._revealed[site] = message
 
     def mean(self) -> dict[str, np.ndarray]:
-        """The weighted mean of the survivors' arrays: what `weighted_mean` gives, to the step of the fixed point."""
+        """Return the weighted mean of the survivors' arrays, as `weighted_mean` to the step of the fixed point."""
         if self._mean is None:
             self._enough(self._revealed, "have helped to unmask")
             secrets = {site: self._recovered(site, "seeds") for site in self._survivors}
@@ -182,7 +186,7 @@ class SecureRound:
         return self._mean
 
     def _recovered(self, site: str, kind: str) -> bytes:
-        """A self mask's secret, or a dropped site's mask key, which must be the one that the site announced."""
+        """Join a self mask's secret, or a dropped site's mask key, and check it against what the site announced."""
         helpers = list(self._revealed)[: self.threshold]
         shares = {self._terms.point(helper): self._revealed[helper][kind][site] for helper in helpers}
         try:
@@ -208,7 +212,7 @@ class SecureRound:
         *,
         closed: bool,
     ) -> str:
-        """The name of the site that signed a message of this attempt and had not sent one yet."""
+        """Return the name of the site that signed a message of this attempt and had not sent one yet."""
         check(message, kind, "A site")
         site = message["site"]
         self._attempt.expect(message, f"Site {site}")

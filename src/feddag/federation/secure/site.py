@@ -106,7 +106,7 @@ class SecureSite:
             self._restore(state)
 
     def snapshot(self) -> Message:
-        """The state, as plain as a message. It holds private keys."""
+        """Return the state, as plain as a message. It holds private keys."""
         return {
             "study": self._terms.digest,
             "site": self.name,
@@ -213,7 +213,7 @@ class SecureSite:
         return {"kind": "prepared", "site": self.name, "key": key, "shares": letters}
 
     def mask(self, message: Message, answer: Answer) -> Message:
-        """This site's numbers, under a mask of its own and one with every other member. Once per attempt."""
+        """Return this site's numbers under a mask of its own and one with every other member. Once per attempt."""
         check(message, "relay", "The server")
         current = self._under_way(message, PREPARED)
         attempt, roster = current.id, self._session(current.id)
@@ -336,7 +336,7 @@ class SecureSite:
         return attempt.message("shares", study=self._terms.digest, sender=sender, receiver=receiver)
 
     def _letter_key(self, other: str, envelope: Message) -> bytes:
-        """A key for this one letter: sender, receiver and attempt are part of what it is derived from."""
+        """Derive a key for one letter, from its sender, receiver and attempt."""
         return agreed_key(self._channel_key, self._session(Attempt.of(envelope)).channels[other], envelope, other)
 
     def _open_share(self, attempt: Attempt, sender: str, letters: Mapping[str, bytes]) -> bytes:
