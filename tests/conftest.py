@@ -25,6 +25,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a further method, which is there for the time of a test."""
     from feddag.learners import registry  # noqa: PLC0415 - after the hook
 
-    method = registry.Method("toy", "toy_learner:Toy", "Correlations.", "None.", "Correlations.", "None.")
+    method = registry.Method("toy", "toy_learner:Toy", "Correlations.", "None.", "None.")
     monkeypatch.setitem(registry.METHODS, "toy", method)
     return "toy"

@@ -18,7 +18,7 @@ from feddag.learners import registry
 from feddag.learners.base import SEED
 from feddag.learners.baselines import DataFree
 
-METHOD = registry.Method("counting", "counting_learner:Counting", "Counts.", "None.", "Nothing.", "None.")
+METHOD = registry.Method("counting", "counting_learner:Counting", "Counts.", "None.", "None.")
 SETTING = Simulated("linear", "ER2", nodes=4, rows=20, sites=2)
 
 
