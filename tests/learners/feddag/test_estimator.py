@@ -331,6 +331,7 @@ class TestAsAnEstimator:
             hidden_units=5,
             threshold=0.7,
             seed=14,
+            patience=4,
             **chosen,
         )
         model = MaskedMLP(layers=3, units=5, temperature=0.12)
@@ -343,6 +344,7 @@ class TestAsAnEstimator:
             sharing="all",
             threshold=0.7,
             seed=14,
+            patience=4,
         )
 
     @pytest.mark.parametrize(("sharing", "column"), [("graph", "graph"), ("all", "all"), ("none", "graph")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from feddag.federation import Answer, InProcess, Task
 from feddag.learners.feddag.augmented_lagrangian import Schedule
 from feddag.learners.feddag.local_solver import Objective
-from feddag.learners.feddag.outer_loop import OuterLoop, Plan
+from feddag.learners.feddag.outer_loop import SETTLED_H, OuterLoop, Plan, settled
 from feddag.models import Linear, trace_exponential
 
 NODES = 3
@@ -40,7 +42,7 @@ class Marked:
     def restore(self, state): ...
 
 
-def plan(*, participants: int, seed: int = 0, phases=(2, 2, 1), schedule=SCHEDULE) -> Plan:
+def plan(*, participants: int, seed: int = 0, phases=(2, 2, 1), schedule=SCHEDULE, patience=None) -> Plan:
     return Plan(
         nodes=NODES,
         objective=Objective(Linear(), "trace-exponential", 0.01, 0.03),
@@ -50,6 +52,7 @@ def plan(*, participants: int, seed: int = 0, phases=(2, 2, 1), schedule=SCHEDUL
         sharing="graph",
         threshold=1.5,
         seed=seed,
+        patience=patience,
     )
 
 
@@ -196,3 +199,45 @@ def test_it_is_taken_up_after_any_round(stop):
     assert timeless[0] == timeless[1]
     np.testing.assert_array_equal(second.params["graph"], whole.params["graph"])
     np.testing.assert_array_equal(second.history.graphs, whole.history.graphs)
+
+
+class TestPatience:
+    """The edge 0 → 1 is above the threshold from the second sub-problem on; a weak edge back keeps h above h_tol."""
+
+    class Nearly(Marked):
+        back = 0.01
+
+        def graph(self, round_):
+            W = np.zeros((NODES, NODES), np.float32)
+            W[0, 1], W[1, 0] = (1.4 if round_ < 3 else 1.6), self.back
+            return W
+
+    SCHEDULE = replace(SCHEDULE, it_max=8)
+
+    def sub_problems(self, patience, site=Nearly):
+        loop = run([site(1)], participants=1, phases=(1, 1), schedule=self.SCHEDULE, patience=patience)
+        return len(loop.history.graphs)
+
+    def test_ends_the_run_so_many_sub_problems_after_the_last_change_of_the_graph(self):
+        assert {patience: self.sub_problems(patience) for patience in (None, 1, 3)} == {None: 8, 1: 3, 3: 5}
+
+    def test_goes_on_while_edges_that_close_cycles_still_compete(self):
+        class Competing(self.Nearly):
+            back = 0.4
+
+        assert run([Competing(1)], participants=1).history.rounds[-1].h > SETTLED_H
+        assert self.sub_problems(1, Competing) == 8
+
+    def test_goes_on_while_the_graph_has_a_cycle(self):
+        graph = np.array([[0, 1], [1, 0]], dtype=bool)
+        assert not settled([graph, graph, graph], 0.0, 1)
+        assert settled([graph, np.triu(graph), np.triu(graph)], 0.0, 1)
+        assert not settled([graph, np.triu(graph), np.triu(graph)], 0.0, 2)
+
+    def test_a_run_that_has_settled_does_not_go_on_when_it_is_taken_up(self):
+        settings = {"participants": 1, "phases": (1, 1), "schedule": self.SCHEDULE, "patience": 1}
+        whole = run([self.Nearly(1)], **settings)
+        with InProcess([self.Nearly(1)], workers=1) as federation:
+            again = OuterLoop(federation, plan(**settings))
+            again.restore(*whole.snapshot())
+            again.run(lambda record: pytest.fail("there was a further round"))

@@ -71,6 +71,8 @@ class FedDAG(FederatedLearner):
             the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
             between and beyond (for `"log-det"` a rule of its own).
         it_inner, it_fl: Of Algorithm 2: local steps in a sub-problem, and between two aggregations.
+        patience: End once so many sub-problems have left the graph as it was, if it is a DAG and h is at most 0.01;
+            `None` goes on until h is at most `h_tol` or another limit is reached.
         rho_update: `"repeat"` raises ρ until the sub-problem has made progress, as the published figures did;
             `"once"` raises it once per sub-problem, as Algorithm 1 is printed.
         l1: The weight λ of the sparsity term.
@@ -120,6 +122,7 @@ class FedDAG(FederatedLearner):
         "it_max": constraints.whole(1),
         "it_inner": constraints.whole(1),
         "it_fl": constraints.whole(1),
+        "patience": constraints.whole(1) | constraints.none,
         "rho_update": constraints.one_of(("repeat", "once")),
         "l1": constraints.at_least_zero,
         "learning_rate": constraints.positive,
@@ -154,6 +157,7 @@ class FedDAG(FederatedLearner):
         it_max: int = 25,
         it_inner: int = 1000,
         it_fl: int = 200,
+        patience: int | None = None,
         rho_update: Literal["repeat", "once"] = "repeat",
         l1: float = 0.01,
         learning_rate: float = 0.03,
@@ -182,6 +186,7 @@ class FedDAG(FederatedLearner):
         self.it_max = it_max
         self.it_inner = it_inner
         self.it_fl = it_fl
+        self.patience = patience
         self.rho_update = rho_update
         self.l1 = l1
         self.learning_rate = learning_rate
@@ -340,6 +345,7 @@ class FedDAG(FederatedLearner):
             sharing=self._shared(),
             threshold=self.edge_threshold(),
             seed=self.seed,
+            patience=self.patience,
         )
 
     def _objective(self, columns: Sequence[str]) -> Objective:

@@ -6,17 +6,19 @@ It sees weighted means of the sites' shared parameters and nothing else, and run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Bool
 
 from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
+from feddag.graphs import is_dag
 from feddag.learners.feddag.augmented_lagrangian import AugmentedLagrangian, Schedule
 from feddag.learners.feddag.history import FedDAGHistory, FedDAGRound, SiteView
 from feddag.learners.feddag.local_solver import (
@@ -33,6 +35,9 @@ from feddag.models import Parameters
 _ACYCLICITY_DRAWS = 16
 """Masks over which E[h(U)] is averaged."""
 
+SETTLED_H = 1e-2
+"""Above this acyclicity edges that close cycles still compete, and a graph that has not changed for a while may yet."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -48,6 +53,8 @@ class Plan:
     sharing: str
     threshold: float
     seed: int
+    patience: int | None = None
+    """Sub-problems that must leave a settled graph as it is before the run ends; `None` never ends it early."""
 
 
 @dataclass
@@ -89,9 +96,9 @@ class OuterLoop:
         return self._state.shared
 
     def run(self, after_round: Callable[[FedDAGRound], None]) -> None:
-        """Solve sub-problems until the graph is acyclic, or ρ or the number of updates reaches its limit."""
+        """Solve sub-problems until the graph is acyclic or settled, or ρ or the number of updates reaches its limit."""
         state, plan = self._state, self._plan
-        while not state.lagrangian.finished:
+        while not state.lagrangian.finished and not self._settled():
             record = self._aggregate(plan.phases[state.phase])
             state.history.rounds.append(record)
             state.phase += 1
@@ -100,6 +107,14 @@ class OuterLoop:
                 state.lagrangian = state.lagrangian.after(record.h, plan.schedule)
                 state.history.graphs.append(np.array(self.params["graph"]))
             after_round(record)
+
+    def _settled(self) -> bool:
+        state, plan = self._state, self._plan
+        if plan.patience is None or state.phase or not state.history.rounds:
+            return False
+        last = state.history.graphs[-plan.patience - 1 :]
+        graphs = [plan.objective.edge_scores({**self.params, "graph": graph}) > plan.threshold for graph in last]
+        return settled(graphs, state.history.rounds[-1].h, plan.patience)
 
     def _aggregate(self, steps: int) -> FedDAGRound:
         """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
@@ -159,6 +174,19 @@ class OuterLoop:
             seconds=document["seconds"],
             history=FedDAGHistory.restored(document["rounds"], under("graphs", arrays)),
         )
+
+
+def settled(graphs: Sequence[Bool[np.ndarray, "node node"]], h: float, patience: int) -> bool:
+    """Decide whether further sub-problems are unlikely to change the graph.
+
+    Args:
+        graphs: The edges above the threshold at the end of each sub-problem so far.
+        h: The acyclicity that the last sub-problem reached.
+        patience: How many sub-problems must have left the graph as it was.
+    """
+    last = graphs[-patience - 1 :]
+    same = len(last) > patience and all(np.array_equal(graph, last[-1]) for graph in last)
+    return same and h <= SETTLED_H and is_dag(last[-1].astype(np.int8))
 
 
 def _draw_participants(sites: int, participants: int, seed: int, round_: int) -> tuple[int, ...]:
