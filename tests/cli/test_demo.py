@@ -1,46 +1,57 @@
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from feddag import compare, load, read_graph
-from feddag.cli import demo
-from feddag.learners import FedDAG
 
-SMALL = ("--nodes", 3, "--sites", 2, "--rows", 20, "--seed", 2)
+SMALL = ("--nodes", 3, "--sites", 2, "--rows", 20)
 
 
-@pytest.fixture(autouse=True)
-def _short(monkeypatch):
-    monkeypatch.setattr(demo, "FedDAG", partial(FedDAG, model="linear", it_inner=6, it_fl=3, rho_max=1))
-
-
-def test_the_demo_ends_with_every_true_edges_fate_and_what_to_try_next(feddag):
-    result = feddag("demo", *SMALL)
-
+@pytest.fixture(scope="module")
+def shown(feddag, tmp_path_factory):
+    """The demo with its own learners and settings, on few small tables."""
+    folder = tmp_path_factory.mktemp("demo") / "kept"
+    result = feddag("demo", *SMALL, "--out", folder)
     assert result.exit_code == 0, result.stderr
-    assert "→" in result.stdout
-    assert "edges were found, and no row left its site" in result.stdout
-    assert "feddag simulate" in result.stdout
-    assert "feddag learn" in result.stdout
+    return folder, result
 
 
-def test_the_demo_can_be_kept_and_evaluated(feddag, tmp_path):
-    result = feddag("demo", *SMALL, "--out", tmp_path / "demo")
-    run, truth = tmp_path / "demo" / "run", tmp_path / "demo" / "data" / "truth.csv"
-
-    assert f"feddag evaluate {run} --truth {truth}" in result.stdout
-    assert f"SHD {compare(load(run).graph_, read_graph(truth)).shd} " in result.stdout
-    assert feddag("evaluate", run, "--truth", truth).exit_code == 0
+def rows_of(text):
+    lines = text.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.split()[:3] == ["method", "columns", "SHD"])
+    return [line.split() for line in lines[start + 1 : start + 6]]
 
 
-def test_the_demo_tells_how_many_bytes_each_site_sent(feddag, tmp_path):
-    result = feddag("demo", *SMALL, "--out", tmp_path / "demo")
-    learned = load(tmp_path / "demo" / "run")
+def test_both_methods_stand_beside_the_truth_with_and_without_units(shown):
+    folder, result = shown
+    rows = rows_of(result.stdout)
+    assert [row[0] for row in rows] == ["search", "search", "FedDAG", "FedDAG", "truth"]
+    assert [" ".join(row[1:-4]) for row in rows[:4]] == ["as drawn", "standardised"] * 2
+    truth, learned = read_graph(folder / "data" / "truth.csv"), load(folder / "run")
+    assert rows[4][1:] == ["0", str(len(truth.edges))]
+    edges = len(learned.graph_.edges) + len(learned.graph_.undirected_edges)
+    assert rows[0][3:5] == [str(compare(learned.graph_, truth).shd), str(edges)]
+    assert all(float(row[-2]) > 0 and int(row[-1].replace(",", "")) > 0 for row in rows[:4])
 
-    expected = len(learned.history_.rounds) * learned.U_.size * 4
-    assert f"each sent {expected:,} bytes and received {expected:,}" in " ".join(result.stdout.split())
+
+def test_the_report_of_the_search_is_written_with_its_verdict(shown):
+    folder, result = shown
+    report = folder / "run" / "report.html"
+    assert f"Report of the search: {report}" in result.stdout
+    assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert (folder / "run" / "trust.json").exists()
+
+
+def test_what_it_suggests_next_works(feddag, shown):
+    folder, result = shown
+    command = result.stdout.split("Next: feddag ")[1].split()
+    assert command == ["evaluate", str(folder / "run"), "--truth", str(folder / "data" / "truth.csv")]
+    assert feddag(*command).exit_code == 0
+
+
+def test_the_progress_says_which_fit_is_under_way(shown):
+    said = [line for line in shown[1].stderr.splitlines() if line.endswith(":")]
+    assert [line.split(",")[0] for line in said] == ["The search"] * 2 + ["FedDAG with the paper's settings"] * 2
 
 
 def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
@@ -49,8 +60,9 @@ def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_an_impossible_option_is_told_in_one_line(feddag):
-    result = feddag("demo", "--rows", 5)
+def test_an_impossible_option_is_told_in_one_line(feddag, tmp_path):
+    result = feddag("demo", "--rows", 5, "--out", tmp_path / "demo")
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: Site 'site-01': 5 rows are too few. Give at least 10, or leave the site")
     assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())

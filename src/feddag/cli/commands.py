@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from feddag.errors import FeddagError
 
 SUMMARIES = {
-    "demo": "Watch ten sites find the graph behind their data, without showing each other a row.",
+    "demo": "Watch ten sites find the graph behind their data by two methods, without showing each other a row.",
     "simulate": "Simulate the tables of several sites, and the causal graph behind them.",
     "learn": "Learn one causal graph from the tables of several sites.",
     "watch": "Follow a run that is under way, in the terminal or in the browser.",
