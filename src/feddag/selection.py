@@ -63,6 +63,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
+    """All combinations, and the best of them."""
+
     candidates: tuple[Candidate, ...]
     best: Candidate
 
@@ -137,14 +139,14 @@ def select(
 
 
 def mean_score(federation: Federation, graph: CausalGraph, columns: Sequence[str], *, round_: int = 1) -> float:
-    """Of a graph, over the validation rows of all sites; an open direction is taken as one of those possible."""
+    """Score a graph on the validation rows of all sites; open directions are those of some DAG that it stands for."""
     adjacency = dag_extension(graph.reordered(columns).adjacency)
     mean = SCORE.ask(federation, round_, {"adjacency": adjacency})
     return float(mean["score"])
 
 
 def _rank(candidate: Candidate) -> tuple[float, int]:
-    """Of graphs that predict alike, the one with fewer edges."""
+    """Rank by score; of graphs that predict alike, the one with fewer edges comes first."""
     return round(candidate.score, 9), int(candidate.graph.adjacency.sum())
 
 
@@ -162,15 +164,16 @@ class Validation(Stateless):
         rest, chosen = np.sort(order[aside:]), np.sort(order[:aside])
         self.name = silo.name
         self.training = replace(silo, values=silo.values[rest])
-        """What to learn a graph from."""
+        """The rows to learn a graph from."""
         self._own = OwnRegressions(self.training.values, silo.values[chosen], level_counts(silo.kinds))
 
     def answer(self, task: Task) -> Answer:
+        """Answer the one task, `SCORE`."""
         if task.name != SCORE.name:
             raise unknown_task(self.name, task, (SCORE.name,))
         return Answer(float(len(self._own.held_out)), {"score": np.array(self.score(task.arrays["adjacency"]))})
 
     def score(self, adjacency: Adjacency) -> float:
-        """Negative log-likelihood of a validation row, on average, after each number was brought to deviation 1."""
+        """Return the mean negative log-likelihood of a validation row, after each number was brought to deviation 1."""
         units = np.log(self._own.frame.scale).sum()
         return float(-units - self._own.of_graph(adjacency).mean())

@@ -209,7 +209,7 @@ def test_a_network_run_shows_what_the_server_knows(network_run):
     assert table(report, "Sites").headings == ("site", "bytes sent", "bytes received")
     assert not report.find(Code)
     told = " ".join(each.text for each in report.find(Paragraph))
-    assert "For the checks: rows, means and covariances" in told
+    assert "For the checks, in sums over all sites: the number of rows, and the sum of each variable" in told
     assert "ε = 0.5 was spent of 2" in told
     assert "0" * 64 in told
 

@@ -9,7 +9,7 @@ import feddag
 from feddag.graphs import CausalGraph
 from feddag.trust import Assessment, assess
 from feddag.trust.assessment import trust_sites
-from feddag.trust.held_out import HeldOut, held_out
+from feddag.trust.held_out import HeldOut, compare_held_out
 from feddag.trust.sites import TrustSite
 from feddag.trust.verdict import verdict
 
@@ -76,7 +76,7 @@ def test_means_and_errors_are_those_of_the_paired_differences_of_sites(simulatio
         feddag.Silo(silo.name, silo.columns, silo.values[: 250 - 40 * k]) for k, silo in enumerate(simulation.silos)
     ]
     with trust_sites(silos) as (federation, _):
-        found = held_out(federation, truth, {"empty": [empty]})[1]
+        found = compare_held_out(federation, truth, {"empty": [empty]})[1]
 
     rows = [TrustSite(silo) for silo in silos]
     differences = [

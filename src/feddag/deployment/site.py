@@ -19,8 +19,8 @@ from feddag.regression.moments import scale_site
 from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
-from feddag.trust.assessment import assessment_tasks
 from feddag.trust.sites import TrustSite
+from feddag.trust.tasks import assessment_tasks
 
 
 def check_site(study: Study, silo: Silo, policy: Policy) -> None:

@@ -9,7 +9,7 @@ from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
 from feddag.regression.moments import SCALE
 from feddag.study import Study
-from feddag.trust.assessment import ASSESSMENT_TASKS, assessment_tasks
+from feddag.trust.tasks import ASSESSMENT_TASKS, assessment_tasks
 
 SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
 

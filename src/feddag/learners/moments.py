@@ -25,15 +25,18 @@ class FromMoments(FederatedSinglePass):
 
     @abstractmethod
     def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
-        """The graph with its scores."""
+        """Return the graph with its scores."""
 
     def site(self, silo: Silo, position: int) -> Site:
+        """Return the side that sums products of its rows."""
         del position
         return MomentSite(silo.name, silo.values, COVARIANCE)
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
+        """Return the two tasks, with bounds for so many columns."""
         del sites
         return COVARIANCE.bounded(len(columns))
 
     def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        """Ask for the moments, and learn from them."""
         return self.learn_moments(summed_moments(federation, columns), note)

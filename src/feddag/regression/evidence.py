@@ -41,13 +41,13 @@ _potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)
 def per_row(
     residual: Float[np.ndarray, "..."], precision: Float[np.ndarray, "..."] | float | None
 ) -> Float[np.ndarray, "..."]:
-    """The first term of the score, from Q/n."""
+    """Return the first term of the score, from Q/n."""
     residual = np.maximum(residual, LEAST_VARIANCE)
     return 0.5 * np.log(residual) if precision is None else 0.5 * (precision * residual - np.log(precision))
 
 
-def averaged(scores: Float[np.ndarray, "option *family"], rows: float) -> Float[np.ndarray, "*family"]:
-    """The score of the mean evidence: every option was as likely as any other beforehand."""
+def average_evidence(scores: Float[np.ndarray, "option *family"], rows: float) -> Float[np.ndarray, "*family"]:
+    """Return the score of the mean evidence: every option was as likely as any other beforehand."""
     best = scores.min(axis=0)
     return best - np.log(np.exp(rows * (best - scores)).mean(axis=0)) / rows
 
@@ -69,7 +69,7 @@ def best_fit(
     ends: list[int],
     precision: float | None,
 ) -> Fit:
-    """The evidence at each λ with each number of layers: one factorisation for each λ tells all of these.
+    """Score a family at each λ with each number of layers: one factorisation for each λ gives all of these.
 
     Args:
         gram, cross, total: Products of the features, of the features with the child, and of the child with itself.
@@ -92,7 +92,7 @@ def best_fit(
         complexity = np.cumsum(2 * np.log(factor.diagonal()) - np.log(ridge))[last]
         found[k] = per_row(residual / rows, precision) + complexity / (2 * rows)
     k, end = np.unravel_index(found.argmin(), found.shape)
-    return Fit(float(averaged(found.reshape(-1), rows)), RIDGES[k], ends[end])
+    return Fit(float(average_evidence(found.reshape(-1), rows)), RIDGES[k], ends[end])
 
 
 def coefficients(
@@ -160,7 +160,7 @@ class CoarseEvidence:
     def neighbourhoods(
         self, targets: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
     ) -> Float[np.ndarray, "family node"]:
-        """For each family, the score of each that differs from it by one parent; at the child, its own."""
+        """Score, for each family, each that differs from it by one parent; at the child, the family itself."""
         scores = np.empty(parents.shape)
         sizes = parents.sum(axis=1)
         for size in np.unique(sizes).tolist():
@@ -175,13 +175,13 @@ class CoarseEvidence:
         return scores
 
     def _singles(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
-        """The columns of each node's own functions."""
+        """Return the columns of each node's own functions."""
         return (nodes[..., None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(*nodes.shape[:-1], -1)
 
     def _pairs(
         self, one: Int[np.ndarray, "*set pair"], other: Int[np.ndarray, "*set pair"]
     ) -> Int[np.ndarray, "*set column"]:
-        """The columns of pairs of nodes."""
+        """Return the columns of pairs of nodes."""
         low, high = np.minimum(one, other), np.maximum(one, other)
         number = low * (2 * self.nodes - low - 1) // 2 + high - low - 1
         first = self.nodes * FUNCTIONS + number * self._per_pair
@@ -206,7 +206,7 @@ class CoarseEvidence:
             residual[old], growth[old] = self._with_one_less(now, size)
         precisions = None if self._precisions is None else self._precisions[targets, None]
         scores = per_row(residual / self._rows, precisions) + (now.volume[..., None] + growth) / (2 * self._rows)
-        return averaged(scores, self._rows)
+        return average_evidence(scores, self._rows)
 
     def _regressions(
         self, targets: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]
@@ -216,7 +216,7 @@ class CoarseEvidence:
         within = self._gram[columns[:, :, None], columns[:, None, :]]
         system = within + ridges[..., None, None] * np.eye(width)
         factor = np.linalg.cholesky(system)
-        root = _inverted(factor)
+        root = _invert(factor)
         explained = (root @ own[..., None])[..., 0]
         residual = self._targets.totals[targets] - (explained**2).sum(axis=-1)
         volume = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
@@ -225,7 +225,7 @@ class CoarseEvidence:
     def _others(
         self, children: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
     ) -> Int[np.ndarray, "family other"]:
-        """Those that might be further parents."""
+        """List the nodes that might be further parents."""
         free = np.ones((len(members), self.nodes), bool)
         np.put_along_axis(free, np.concatenate([members, children[:, None]], axis=1), False, axis=1)
         return np.nonzero(free)[1].reshape(len(members), -1)
@@ -238,7 +238,7 @@ class CoarseEvidence:
         others: Int[np.ndarray, "family other"],
         columns: Int[np.ndarray, "family column"],
     ) -> tuple[Float[np.ndarray, "ridge family other"], Float[np.ndarray, "ridge family other"]]:
-        """Q with a further parent, and by how much log det(A/λ) grows: the functions that come with it border A."""
+        """Return Q with a further parent, and the growth of log det(A/λ): the functions that come with it border A."""
         (count, size), further = members.shape, others.shape[1]
         partners = np.broadcast_to(members[:, None, :], (count, further, size))
         borders = np.concatenate([self._singles(others[..., None]), self._pairs(partners, others[..., None])], axis=-1)
@@ -264,7 +264,7 @@ class CoarseEvidence:
     def _with_one_less(
         self, now: _Regressions, size: int
     ) -> tuple[Float[np.ndarray, "ridge family parent"], Float[np.ndarray, "ridge family parent"]]:
-        """Q without each parent, and by how much log det(A/λ) grows: what goes with it is taken from A⁻¹."""
+        """Return Q without each parent, and by how much log det(A/λ) grows: what goes with it is taken from A⁻¹."""
         leaving = self._positions_of_members(size)
         several = leaving.shape[1]
         taken = np.zeros((several + 1, several + 1, *now.residual.shape, size))
@@ -275,7 +275,7 @@ class CoarseEvidence:
         return now.residual[..., None] - lost, shrinkage + several * np.log(RIDGES)[:, None, None]
 
     def _positions_of_members(self, size: int) -> Int[np.ndarray, "parent column"]:
-        """Among the columns of a set of parents, those that go with each of them."""
+        """Return the positions of each parent's columns among those of a set of parents."""
         first, second = np.triu_indices(size, 1)
         singles = np.arange(size * FUNCTIONS).reshape(size, FUNCTIONS)
         pairs = size * FUNCTIONS + np.arange(len(first) * self._per_pair).reshape(len(first), self._per_pair)
@@ -283,15 +283,15 @@ class CoarseEvidence:
         return np.array([np.concatenate(both) for both in zip(singles, of_pairs, strict=True)], dtype=int)
 
 
-def _inverted(
+def _invert(
     factors: Float[np.ndarray, "*batch column column"],
 ) -> Float[np.ndarray, "*batch column column"]:
-    """The inverses of lower triangular matrices, half by half: nearly all of it is products of matrices."""
+    """Invert lower triangular matrices, half by half: nearly all of it is products of matrices."""
     width = factors.shape[-1]
     if width <= FUNCTIONS:
         return np.linalg.inv(factors)
     half = width // 2
-    first, second = _inverted(factors[..., :half, :half]), _inverted(factors[..., half:, half:])
+    first, second = _invert(factors[..., :half, :half]), _invert(factors[..., half:, half:])
     inverse = np.zeros(factors.shape)
     inverse[..., :half, :half] = first
     inverse[..., half:, :half] = -second @ factors[..., half:, :half] @ first
@@ -302,7 +302,7 @@ def _inverted(
 def _eliminate(
     matrices: Float[np.ndarray, "row column *batch"],
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    """Of symmetric matrices [[R, r], [rᵀ, s]]: s − rᵀR⁻¹r and log det R. Reads their lower halves, overwrites all.
+    """Return s − rᵀR⁻¹r and log det R of symmetric [[R, r], [rᵀ, s]]. Reads their lower halves, overwrites all.
 
     Gaussian elimination over all at once: far quicker than a library call for each small matrix.
     """

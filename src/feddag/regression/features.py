@@ -177,6 +177,7 @@ class ContrastFeatures(MixedFeatures):
             self._single[node, : coded.shape[1]] = LINEAR_WEIGHT * coded.T
 
     def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+        """Return the functions of one set of parents."""
         numbers = self._numbers(parents)
         if len(numbers) == len(parents):
             return super().joint(parents, rows, summed=summed)
@@ -187,6 +188,7 @@ class ContrastFeatures(MixedFeatures):
         return np.concatenate(parts).T
 
     def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+        """Return where the layers of `joint` end."""
         numbers = self._numbers(parents)
         if len(numbers) == len(parents):
             return super().layers(parents, rows, summed=summed)
@@ -223,6 +225,7 @@ class IndicatorFeatures(MixedFeatures):
     coding = staticmethod(np.eye)
 
     def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+        """Return the functions of one set of parents."""
         numbers = self._numbers(parents)
         linear, single = len(numbers), len(numbers) * FUNCTIONS
         of_numbers = super().joint(numbers, rows)
@@ -235,6 +238,7 @@ class IndicatorFeatures(MixedFeatures):
         return np.concatenate(every, axis=1)[:, : self.layers(parents, rows, summed=summed)[-1]]
 
     def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+        """Return where the layers of `joint` end."""
         return indicator_layers(parents, self._levels, rows, summed=summed)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import cho_factor, cho_solve
 
-from feddag.regression.evidence import averaged
+from feddag.regression.evidence import average_evidence
 from feddag.regression.features import contrasts
 from feddag.silos.variable_types import Kind
 
@@ -50,6 +50,7 @@ class Levels(NamedTuple):
 
     @classmethod
     def of(cls, values: Float[np.ndarray, " row"], kind: Kind) -> Levels:
+        """Read the levels that occur in a column."""
         present, codes = np.unique(values, return_inverse=True)
         shifts = contrasts(len(present))
         if kind.name != "ordinal" or len(present) < 2:
@@ -59,14 +60,16 @@ class Levels(NamedTuple):
 
     @property
     def constant(self) -> bool:
+        """Say whether there is one level alone."""
         return len(self.shifts) == 1
 
     def indicators(self) -> Float[np.ndarray, "row level"]:
+        """Return an indicator of each level."""
         return np.eye(len(self.shifts))[self.codes]
 
 
-class Regression(NamedTuple):
-    """Of the levels on the parents' functions, at the most likely parameters."""
+class LogisticRegression(NamedTuple):
+    """A regression of the levels on the parents' functions, at the most likely parameters."""
 
     log_evidence: float
     parameters: Float[np.ndarray, " parameter"]
@@ -74,45 +77,47 @@ class Regression(NamedTuple):
     row_log_likelihoods: Float[np.ndarray, " row"]
 
 
-class DiscreteFit(NamedTuple):
+class LevelsFit(NamedTuple):
+    """The score of a discrete variable given its parents."""
+
     score: float
     row_log_likelihoods: Float[np.ndarray, " row"]
-    """Of the regression that is best: they never leave a site."""
+    """By the best regression. They never leave a site."""
 
 
-def discrete_fit(features: Float[np.ndarray, "row feature"], levels: Levels, ends: list[int]) -> DiscreteFit:
-    """The evidence averaged over all v and over all of `ends`, where the layers of features end."""
+def fit_levels(features: Float[np.ndarray, "row feature"], levels: Levels, ends: list[int]) -> LevelsFit:
+    """Average the evidence over all v and over all of `ends`, where the layers of features end."""
     rows = len(levels.codes)
     if levels.constant:
-        return DiscreteFit(0.0, np.zeros(rows))
-    found: list[Regression] = []
+        return LevelsFit(0.0, np.zeros(rows))
+    found: list[LogisticRegression] = []
     start = np.zeros(levels.shifts.shape[1])
     for end in dict.fromkeys(ends):
         for variance in VARIANCES if end else VARIANCES[:1]:
-            found.append(regression(features[:, :end], levels, variance, start))
+            found.append(fit_regression(features[:, :end], levels, variance, start))
             start = found[-1].parameters
     scores = np.array([-each.log_evidence / rows for each in found])
-    return DiscreteFit(float(averaged(scores, rows)), found[int(scores.argmin())].row_log_likelihoods)
+    return LevelsFit(float(average_evidence(scores, rows)), found[int(scores.argmin())].row_log_likelihoods)
 
 
-def regression(
+def fit_regression(
     features: Float[np.ndarray, "row feature"],
     levels: Levels,
     variance: float,
     start: Float[np.ndarray, " fewer"] | None = None,
-) -> Regression:
-    """At the highest log-posterior, from `start`, the parameters of a regression on some of the features."""
+) -> LogisticRegression:
+    """Fit a regression: climb to the highest log-posterior, from `start`."""
     precision = precisions(levels, features.shape[1], variance)
     theta = np.zeros(len(precision))
     if start is not None:
         theta[: len(start)] = start
     theta, evidence = climb(lambda theta: LogLikelihood.at(theta, features, levels), precision, theta)
     logs = log_probabilities(features, levels, theta)
-    return Regression(evidence, theta, logs[np.arange(len(features)), levels.codes])
+    return LogisticRegression(evidence, theta, logs[np.arange(len(features)), levels.codes])
 
 
 class LogLikelihood(NamedTuple):
-    """Of some parameters: a sum over rows, and so its derivatives."""
+    """The log-likelihood of some parameters and its derivatives: sums over rows."""
 
     value: float
     gradient: Float[np.ndarray, " parameter"]
@@ -123,6 +128,7 @@ class LogLikelihood(NamedTuple):
     def at(
         cls, theta: Float[np.ndarray, " parameter"], features: Float[np.ndarray, "row feature"], levels: Levels
     ) -> LogLikelihood:
+        """Evaluate at some parameters."""
         logs, shifts = log_probabilities(features, levels, theta), levels.shifts.shape[1]
         probabilities = np.exp(logs)
         both = np.concatenate([levels.shifts, levels.directions], axis=1)
@@ -139,7 +145,7 @@ def climb(
     precision: Float[np.ndarray, " parameter"],
     theta: Float[np.ndarray, " parameter"],
 ) -> tuple[Float[np.ndarray, " parameter"], float]:
-    """By Newton's method: where the log-posterior is highest, and the log-evidence by Laplace's formula."""
+    """Climb to the highest log-posterior by Newton's method; return it with the log-evidence by Laplace's formula."""
 
     def posterior(theta: np.ndarray) -> tuple[float, LogLikelihood]:
         found = likelihood(theta)
@@ -167,7 +173,7 @@ def climb(
 
 
 def precisions(levels: Levels, width: int, variance: float) -> Float[np.ndarray, " parameter"]:
-    """Of the parameters' priors."""
+    """Return the precisions of the parameters' priors."""
     count = levels.shifts.shape[1], width * levels.directions.shape[1]
     return np.repeat([1 / INTERCEPT_VARIANCE, 1 / variance], count)
 
@@ -175,7 +181,7 @@ def precisions(levels: Levels, width: int, variance: float) -> Float[np.ndarray,
 def log_probabilities(
     features: Float[np.ndarray, "row feature"], levels: Levels, theta: Float[np.ndarray, " parameter"]
 ) -> Float[np.ndarray, "row level"]:
-    """Of each level in each row."""
+    """Return the logarithm of each level's probability in each row."""
     shifts = levels.shifts.shape[1]
     effects = features @ theta[shifts:].reshape(features.shape[1], levels.directions.shape[1])
     found = levels.shifts @ theta[:shifts] + effects @ levels.directions.T
@@ -189,7 +195,7 @@ def _curvature(
     both: Float[np.ndarray, "level column"],
     shifts: int,
 ) -> Float[np.ndarray, "parameter parameter"]:
-    """Minus the second derivatives of the log-likelihood."""
+    """Return minus the second derivatives of the log-likelihood."""
     width, directions = features.shape[1], both.shape[1] - shifts
     rows, columns = len(features), both.shape[1]
     means = probabilities @ both

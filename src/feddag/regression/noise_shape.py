@@ -34,7 +34,7 @@ STATISTICS = len(_STATISTICS)
 
 
 def shape_of(residuals: Float[np.ndarray, "row family"]) -> dict[str, Float[np.ndarray, "statistic family"]]:
-    """What a site tells about the shape of its noise: the mean of each statistic, and of its square.
+    """Return what a site answers about the shape of its noise: the mean of each statistic, and of its square.
 
     What the residuals' own mean and deviation take part in is taken away, which changes no mean, so that the spread of
     what is left is that of the means. Of a variable that its parents determine, the noise has no shape.
@@ -53,7 +53,7 @@ def shape_of(residuals: Float[np.ndarray, "row family"]) -> dict[str, Float[np.n
 def shape_gain(
     mean: Float[np.ndarray, "statistic family"], square: Float[np.ndarray, "statistic family"], rows: int
 ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
-    """By how much the log-likelihood per row rises, and the variance of that, from the means over all sites.
+    """Return by how much the log-likelihood per row rises, and its variance, from the means over all sites.
 
     Each statistic is a parameter of the noise, and counts only where it is worth its price (by the BIC): else the
     chance in those of normal noise would add up.

@@ -43,6 +43,7 @@ class RegressionSums:
 
     @classmethod
     def of(cls, features: Float[np.ndarray, "row feature"], child: Float[np.ndarray, " row"]) -> RegressionSums:
+        """Average products over rows."""
         return cls(
             *means_of_products(features),
             features.T @ child / len(child),
@@ -66,6 +67,7 @@ class GaussianFit:
 
     @classmethod
     def to(cls, sums: RegressionSums, ends: list[int], rows: int) -> GaussianFit:
+        """Fit to sums, with the layers that the evidence prefers."""
         gram = centred_gram(sums.mean, sums.second, rows)
         cross = rows * (sums.cross - sums.mean * sums.child_mean)
         total = rows * float(sums.child_second - sums.child_mean**2)
@@ -82,12 +84,13 @@ class GaussianFit:
         )
 
     def predictions(self, features: Float[np.ndarray, "row feature"]) -> Float[np.ndarray, " row"]:
+        """Return the expected value of the child in each row."""
         return self.child_mean + (features[:, : len(self.mean)] - self.mean) @ self.weights
 
     def log_densities(
         self, features: Float[np.ndarray, "row feature"], child: Float[np.ndarray, " row"], scale: float
     ) -> Float[np.ndarray, " row"]:
-        """Of rows that it has not seen, in the units that `scale` brings the child to."""
+        """Return the log-density of new rows, in the units that `scale` brings the child to."""
         centred = features[:, : len(self.mean)] - self.mean
         leverage = 1 / self.rows + (_solved(self.factor, centred.T) ** 2).sum(axis=0)
         freedom = self.rows - 1
@@ -112,6 +115,7 @@ class CategoryFit:
     def to(
         cls, features: Float[np.ndarray, "row feature"], codes: Int[np.ndarray, " row"], levels: int, ends: list[int]
     ) -> CategoryFit:
+        """Fit to own rows."""
         frequencies = np.bincount(codes, minlength=levels) / len(codes)
         seen = seen_levels(codes, frequencies)
         return cls.by(lambda theta: likelihood(theta, features, seen), frequencies, ends, len(codes))
@@ -124,7 +128,7 @@ class CategoryFit:
         ends: list[int],
         rows: int,
     ) -> CategoryFit:
-        """From what rows say, by themselves or summed over sites, with as many functions as the evidence asks for."""
+        """Fit to a log-likelihood, of own rows or summed over sites, with the functions that the evidence supports."""
         seen, found = seen_levels(np.zeros(0, dtype=int), frequencies), [(np.zeros(0), -np.inf)]
         for end in [] if seen.constant else filter(None, ends[:2]):
             for variance in VARIANCES:
@@ -138,6 +142,7 @@ class CategoryFit:
     def log_densities(
         self, features: Float[np.ndarray, "row feature"], codes: Int[np.ndarray, " row"]
     ) -> Float[np.ndarray, " row"]:
+        """Return the log-probability of each row's level."""
         probabilities = np.tile(self.frequencies, (len(codes), 1))
         if len(self.theta):
             seen = seen_levels(np.zeros(0, dtype=int), self.frequencies)
@@ -150,7 +155,7 @@ class CategoryFit:
 def likelihood(
     theta: Float[np.ndarray, " parameter"], features: Float[np.ndarray, "row feature"], levels: Levels
 ) -> LogLikelihood:
-    """Of a regression on as many of the features as it has parameters for."""
+    """Evaluate a regression on as many of the features as it has parameters for."""
     return LogLikelihood.at(theta, _used(features, levels, theta), levels)
 
 
@@ -161,7 +166,7 @@ def _used(
 
 
 def seen_levels(codes: Int[np.ndarray, " row"], frequencies: Float[np.ndarray, " level"]) -> Levels:
-    """Rows of a category in terms of those of its levels that occur."""
+    """Express rows of a category by the levels that occur."""
     seen = np.flatnonzero(frequencies)
     return Levels(np.searchsorted(seen, codes), contrasts(len(seen)), contrasts(len(seen)))
 

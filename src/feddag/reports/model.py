@@ -32,7 +32,7 @@ from feddag.reports.blocks import (
 from feddag.reports.command import command_again
 from feddag.reports.edges import SITES_WITH_IT, describe_edges, edge_values
 from feddag.runs import Run
-from feddag.trust.assessment import LEAVES_SITE as ASSESSMENT_LEAVES_SITE
+from feddag.trust.tasks import LEAVES_SITE as ASSESSMENT_LEAVES_SITE
 
 _NO_DATA = ("random", "empty")
 

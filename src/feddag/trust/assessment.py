@@ -14,27 +14,21 @@ from threadpoolctl import threadpool_limits
 
 from feddag.errors import FeddagError
 from feddag.federation import Federation, InProcess
-from feddag.federation.tasks import Bounds, TaskSpec, by_name
-from feddag.graphs import Adjacency, dag_extension, is_dag, shd
+from feddag.graphs import Adjacency, dag_extension, shd
 from feddag.learners.base import Learner
 from feddag.learners.sortnregress import SortnRegress
-from feddag.regression.moments import COVARIANCE, Moments, summed_moments
+from feddag.regression.moments import Moments, summed_moments
 from feddag.silos import Silo, read_silos
 from feddag.silos.outliers import outlier_warnings
-from feddag.trust.held_out import HeldOut, held_out
+from feddag.trust.held_out import HeldOut, compare_held_out
 from feddag.trust.sites import TrustSite
 from feddag.trust.sortability import Sortability, is_unit_free, same, sortability, warn_after, warn_before
-from feddag.trust.tasks import HELD_OUT, ROWS
-from feddag.trust.verdict import RANDOM_GRAPHS, SORTED, rivals, verdict
-
-LEAVES_SITE = (
-    "For the checks: rows, means and covariances, and how well some graphs explain rows set aside; summed over sites."
-)
+from feddag.trust.verdict import rivals, verdict
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """How far to trust a learned graph, at first sight."""
+    """The result of `assess`."""
 
     verdict: str
     """One sentence: whether it explains rows held out better than no graph, chance, and sorting."""
@@ -44,10 +38,12 @@ class Assessment:
     """The learned graph first; empty where that has no edges."""
 
     def to_json(self) -> str:
+        """Return the assessment as JSON."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
+        """Read what `to_json` returns."""
         document: dict[str, Any] = json.loads(text)
         return cls(
             document["verdict"],
@@ -59,7 +55,7 @@ class Assessment:
 
 @contextmanager
 def trust_sites(silos: Sequence[Silo]) -> Iterator[tuple[Federation, list[TrustSite]]]:
-    """All sites in this process: as a federation, and one by one for what only such an engine can show."""
+    """Open a federation of all sites in this process, and yield it with its sites."""
     local = [TrustSite(silo) for silo in silos]
     with threadpool_limits(1), InProcess(local, joblib.cpu_count()) as federation:
         yield federation, local
@@ -73,14 +69,14 @@ def assess(learner: Learner, silos: Any) -> Assessment:
 
 
 def _unit_free(learner: Learner, silos: Sequence[Silo]) -> bool:
-    """Scaled columns have no units left."""
+    """Say whether units play no role: the learner ignores them, or scaled columns have none left."""
     return is_unit_free(learner) or all(silo.account and silo.account.scale != "none" for silo in silos)
 
 
 def assess_federation(
     learner: Learner, federation: Federation, columns: tuple[str, ...], *, unit_free: bool
 ) -> Assessment:
-    """The same over any engine whose sites are `TrustSite`s."""
+    """Assess over any engine whose sites are `TrustSite`s."""
     graph = learner.graph_.reordered(columns).adjacency
     moments = summed_moments(federation, columns)
     by_sorting = _by_sorting(moments)
@@ -95,29 +91,12 @@ def assess_federation(
     if not edges:
         return Assessment("The graph has no edges: it says nothing about the data.", tuple(warnings), found, ())
     learned = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
-    results = held_out(federation, learned, rivals(learned, by_sorting))
+    results = compare_held_out(federation, learned, rivals(learned, by_sorting))
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 
 
-ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
-"""The tasks of `assess_federation`."""
-
-
-def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
-    """Return the tasks of `assess_federation`, with bounds on what each brings."""
-    nodes, graphs = len(columns), 2 + RANDOM_GRAPHS + len(SORTED)
-    arrays = {
-        "graphs": Bounds(0, 1, "uint8", ("graph", nodes, nodes)),
-        "terms": Bounds(-1, 1, shape=("comparison", "graph")),
-    }
-    lengths = {"graph": graphs, "comparison": graphs}
-    rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
-    checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
-    return COVARIANCE.bounded(nodes) | by_name(checks)
-
-
 def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
-    """By what there is to sort by: scaled columns have one variance, whose last digits are no order."""
+    """Sort and regress by each criterion: not by variance where columns are scaled, since rounding is no order."""
     variances = moments.covariance.diagonal()
     criteria: list[Literal["variance", "r2"]] = ["r2"] if same(variances.min(), variances.max()) else ["variance", "r2"]
     try:
@@ -127,7 +106,7 @@ def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
 
 
 def warnings_before(learner: Learner, silos: Any) -> list[str]:
-    """What to know before a fit begins."""
+    """List what to know before a fit begins: outliers, and units that differ widely."""
     silos = read_silos(silos)
     with trust_sites(silos) as (federation, _):
         moments = summed_moments(federation, silos[0].columns)

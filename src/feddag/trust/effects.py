@@ -28,7 +28,7 @@ TOGETHER = "all sites"
 
 
 class Estimate(NamedTuple):
-    """Of an effect, at a site or over all of them."""
+    """An estimate of an effect, at a site or over all of them."""
 
     site: str
     adjusted_for: str
@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class TotalEffect:
-    """Of one variable on another: the change of the effect for a unit of the cause."""
+    """The total effect of one variable on another: the change of the effect for a unit of the cause."""
 
     cause: str
     effect: str
@@ -52,6 +52,7 @@ class TotalEffect:
     """For each site and each set of parents that the cause may have, then for all sites together."""
 
     def table(self) -> pd.DataFrame:
+        """Return a row per site and set of parents."""
         return pd.DataFrame(self.estimates, columns=list(Estimate._fields)).dropna(axis=1, how="all")
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,7 +74,7 @@ class TotalEffect:
 
 
 def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> TotalEffect:
-    """At every site, and as a mean weighted by rows: that one comes from sums alone."""
+    """Estimate an effect at every site, and as a mean weighted by rows, which comes from sums alone."""
     silos = read_silos(silos)
     columns = silos[0].columns
     graph = learner.graph_.reordered(columns)
@@ -99,10 +100,12 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
 
 
 def _mean(answer: dict[str, np.ndarray], count: int) -> Float[np.ndarray, "set two"]:
-    """Weighted by rows, and its squared standard error, from means over sites."""
+    """Return the mean weighted by rows, and its squared standard error, from means over sites."""
     rows = answer["rows"]
     if not rows.all():
-        raise FeddagError("The cause's parents determine it at every site: no effect of its own can be told.")
+        raise FeddagError(
+            "The cause's parents determine it at every site, so it has no effect of its own. Choose another cause."
+        )
     return np.stack([answer["slope"] / rows, answer["variance"] / count / rows**2], axis=1)
 
 
@@ -113,7 +116,8 @@ def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
         levels = int(level_counts(silo.kinds)[silo.columns.index(name)])
         if levels > 2:
             raise FeddagError(
-                f"{name!r} has {levels} levels, and an effect is told of numbers. Code it as one column per level."
+                f"{name!r} has {levels} levels, and effects are those of numbers and binary variables. Code it as one "
+                "column per level."
             )
     if cause == effect:
         raise FeddagError(f"The cause and the effect are both {cause!r}. Name two variables.")
@@ -121,7 +125,7 @@ def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
 
 
 def _reaches(graph: CausalGraph, cause: int, effect: int) -> bool:
-    """Whether some DAG that the graph stands for may lead from cause to effect."""
+    """Say whether some DAG that the graph stands for may lead from cause to effect."""
     reached = np.eye(len(graph.names), dtype=bool)[cause]
     for _ in graph.names:
         reached = reached | graph.adjacency[reached].any(axis=0)
@@ -135,7 +139,7 @@ def _by_mechanisms(learner: SitePredictor, silos: Sequence[Silo], cause: int, ef
 
 
 def carried_on(learner: SitePredictor, silo: Silo, cause: int, effect: int) -> float:
-    """The mean change of the effect for a unit of the cause, by a site's mechanisms.
+    """Return the mean change of the effect for a unit of the cause, by a site's mechanisms.
 
     The cause of every row is raised by its standard deviation; what its descendants add to their mechanisms (the noise)
     stays as it is.

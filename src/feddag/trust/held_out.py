@@ -17,7 +17,7 @@ from feddag.trust import tasks
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How a graph fares, in nats per row."""
+    """How well a graph predicts rows held out, in nats per row."""
 
     graph: str
     score: float
@@ -28,7 +28,9 @@ class HeldOut:
     """The standard error of the difference: over sites or over rows, whichever is larger."""
 
 
-def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, list[Adjacency]]) -> list[HeldOut]:
+def compare_held_out(
+    federation: Federation, learned: Adjacency, rivals: Mapping[str, list[Adjacency]]
+) -> list[HeldOut]:
     """Compare the learned graph with others; where a name stands for several, with their mean."""
     graphs = [learned, *(graph for several in rivals.values() for graph in several)]
     terms = np.zeros((len(rivals) + 1, len(graphs)))
@@ -47,6 +49,6 @@ def held_out(federation: Federation, learned: Adjacency, rivals: Mapping[str, li
 
 
 def standard_errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " comparison"]:
-    """Of differences on rows held out, from the sums of what `spread` returns."""
+    """Return the standard errors of differences on rows held out."""
     rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
     return standard_error(answer, answer["row_first"], rows, federation.summed)

@@ -33,10 +33,11 @@ _ROUNDING = 1e-9
 
 
 def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
-    """A row for each variable and site: `effect`, `causes`, `site`, `r2`, `own_gain`; then of all sites together
-    `mean_own_gain` with its `error`, and whether the mechanism `differs`.
+    """Measure how well each variable's parents explain it at each site, and whether sites differ.
 
-    Gains are in nats per row held out.
+    Returns:
+        A row for each variable and site: `effect`, `causes`, `site`, `r2`, `own_gain`; then, of all sites together,
+        `mean_own_gain` with its `error`, and whether the mechanism `differs`. Gains are in nats per row held out.
     """
     silos = read_silos(silos)
     columns, levels = silos[0].columns, level_counts(silos[0].kinds)
@@ -65,7 +66,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
 
 
 def _errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " node"]:
-    """Over rows alone: the sites in question are these, and no sample of others."""
+    """Return standard errors over rows alone: the sites in question are these, and no sample of others."""
     rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
     return np.sqrt(np.maximum(answer["row_second"] - answer["row_first"] ** 2, 0.0) / rows)
 
@@ -73,7 +74,7 @@ def _errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " node"
 def common_mechanisms(
     federation: Federation, dag: Adjacency, levels: Int[np.ndarray, " node"]
 ) -> dict[str, np.ndarray]:
-    """The regressions that all sites' training rows speak for together, and what they are standardised with."""
+    """Fit the regressions that are common to all sites; return them with what they are standardised with."""
     rows = round(float(tasks.ROWS.ask(federation)["training"]) * federation.summed)
     mean, variance, _ = tasks.MOMENTS.ask(lambda spec, arrays: spec.ask(federation, 0, arrays))
     task = {"mean": mean, "variance": variance, "rows": np.array(rows), "graph": dag.astype(np.uint8)}
@@ -91,6 +92,6 @@ def common_mechanisms(
 
 
 def _likelihood(federation: Federation, question: Arrays, rows: int, theta: np.ndarray) -> LogLikelihood:
-    """Of all sites' rows."""
+    """Return the log-likelihood of all sites' rows."""
     mean = tasks.LOGISTIC.ask(federation, 0, {**question, "theta": theta})
     return LogLikelihood(rows * float(mean["value"]), rows * mean["gradient"], rows * mean["curvature"])

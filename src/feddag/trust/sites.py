@@ -55,6 +55,7 @@ class TrustSite(Stateless):
         self._own = OwnRegressions(self._training, self._held_out, self._levels)
 
     def answer(self, task: Task) -> Answer:
+        """Answer a task of `trust.tasks`, or the moments of all rows."""
         if task.name == tasks.ROWS.name:
             counts = {"held_out": len(self._held_out), "training": len(self._training)}
             return Answer(1.0, {name: np.array(float(count)) for name, count in counts.items()})
@@ -73,13 +74,13 @@ class TrustSite(Stateless):
         return Answer(float(weight), answer(task.arrays))
 
     def _graphs(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """How well each graph predicts the rows held out, and by how much the graphs differ."""
+        """Return how well each graph predicts the rows held out, and by how much the graphs differ."""
         likelihoods = np.column_stack([self._own.of_graph(graph) for graph in arrays["graphs"]])
         rows = likelihoods @ arrays["terms"].T
         return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows)
 
     def _sums(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Of each family, what a regression common to all sites needs: of a category, what it begins with."""
+        """Return what a regression common to all sites needs of each family; of a category, what it begins with."""
         common = self._common_features(self._training, arrays)
         answer = {}
         for child, parents in families(arrays["graph"]):
@@ -92,7 +93,7 @@ class TrustSite(Stateless):
         return answer
 
     def _logistic(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """How likely a category's rows are by a regression common to all sites, and how that changes with it."""
+        """Return the log-likelihood of a category's rows by a regression common to all sites, and its derivatives."""
         common, rows = self._common_features(self._training, arrays), int(arrays["rows"])
         child, parents = families(arrays["graph"])[int(arrays["child"])]
         levels = seen_levels(common.codes[child], arrays["frequencies"])
@@ -104,7 +105,7 @@ class TrustSite(Stateless):
         return {"row_first": rows.mean(axis=0), "row_second": (rows**2).mean(axis=0)}
 
     def _gains(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
-        """By how much this site's own regressions beat the common ones, on each row held out."""
+        """Return by how much this site's own regressions beat the common ones, on each row held out."""
         features, scale = self._common_features(self._held_out, arrays), self._common_frame(arrays).scale
         gains = np.zeros(self._held_out.shape)
         for child, parents in families(arrays["graph"]):
@@ -118,7 +119,7 @@ class TrustSite(Stateless):
         return gains
 
     def mechanism_fits(self, arrays: Arrays) -> list[MechanismFit]:
-        """Of each variable. Only an engine that holds the sites can ask for it: it is one site's, in no sum."""
+        """Return the fit of each variable. It is one site's, in no sum: only a process that holds the site can ask."""
         gains = self._gains(arrays).mean(axis=0)
         return [MechanismFit(self._r2(family), float(gains[family[0]])) for family in families(arrays["graph"])]
 
@@ -141,13 +142,13 @@ class TrustSite(Stateless):
         return Frame.of(arrays["mean"], arrays["variance"], self._levels)
 
     def _effects(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """The coefficient of the cause in a linear regression, for each set of parents to adjust for; times rows."""
+        """Return the coefficient of the cause in a linear regression, for each set to adjust for; times rows."""
         slopes, variances = self.slopes(arrays).T
         rows = np.where(np.isnan(slopes), 0.0, len(self._all))  # a site that cannot tell counts for nothing
         return {"slope": rows * np.nan_to_num(slopes), "variance": rows**2 * np.nan_to_num(variances), "rows": rows}
 
     def slopes(self, arrays: Arrays) -> Float[np.ndarray, "set two"]:
-        """For each set to adjust for, the coefficient and its squared standard error. One site's: see above."""
+        """Return the coefficient and its squared standard error, for each set to adjust for. One site's: see above."""
         cause, effect = arrays["pair"].tolist()
         return np.array([self._slope(cause, effect, np.flatnonzero(each).tolist()) for each in arrays["adjust"]])
 

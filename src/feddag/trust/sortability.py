@@ -39,7 +39,7 @@ class Sortability:
 
 
 def sortability(graph: Adjacency, moments: Moments) -> Sortability:
-    """Of the directed edges of a graph, by the variances and R² of all rows."""
+    """Measure how far a graph's directed edges follow the variances and the R² of all rows."""
     covariance = moments.covariance
     variances = covariance.diagonal()
     correlations = covariance / np.sqrt(np.outer(variances, variances))
@@ -51,14 +51,14 @@ def sortability(graph: Adjacency, moments: Moments) -> Sortability:
 
 
 def same(one: Any, other: Any) -> Any:
-    """Whether values differ by no more than rounding, of the sums of a network, too."""
+    """Say whether values differ by no more than rounding, that of a network's sums included."""
     return np.isclose(one, other, rtol=1e-6, atol=0)
 
 
 def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> float | None:
-    """Over all path lengths and all pairs that a path of that length joins: how often the end has the larger value.
+    """Return how often the end of a path has the larger value; equal values count half.
 
-    Equal values count half.
+    Counts all path lengths, and all pairs that a path of that length joins.
     """
     edges = (graph == 1) & (graph.T == 0)
     start, end = values[:, None], values[None, :]
@@ -72,7 +72,7 @@ def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> flo
 
 
 def is_unit_free(learner: Learner) -> bool:
-    """Whether the learner finds the same graph in whatever units the columns are given."""
+    """Say whether the learner finds the same graph in whatever units the columns are given."""
     try:
         method = method_of(learner)
     except FeddagError:  # of a learner that is in no table we know nothing
@@ -81,7 +81,7 @@ def is_unit_free(learner: Learner) -> bool:
 
 
 def warn_before(moments: Moments, *, unit_free: bool) -> list[str]:
-    """What to say before a fit: units that differ widely, to a method on which they bear."""
+    """Warn, before a fit, of units that differ widely, if the method depends on units."""
     if unit_free:
         return []
     deviations = np.sqrt(moments.covariance.diagonal())
@@ -97,7 +97,14 @@ def warn_before(moments: Moments, *, unit_free: bool) -> list[str]:
 
 
 def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], *, unit_free: bool) -> list[str]:
-    """What to say after a fit; `differing` counts the pairs in which the graph differs from sort-and-regress's."""
+    """Warn, after a fit, of a graph that sorting could have found.
+
+    Args:
+        found: Of the learned graph.
+        edges: The number of its edges.
+        differing: The number of pairs in which it differs from sort-and-regress's graph, by criterion.
+        unit_free: Whether units play no role.
+    """
     warnings = []
     suspects = {
         "variance": (found.varsortability, "changing the units of a column could change the graph"),

@@ -47,6 +47,7 @@ class Replicate(NamedTuple):
 
     @property
     def file_name(self) -> str:
+        """Return the name of its file."""
         return f"{self.kind}-{self.number + 1:03}.npz"
 
 
@@ -60,11 +61,11 @@ class Stability:
     """By the site that was left out; empty where there is one site only."""
 
     def table(self) -> pd.DataFrame:
-        """A row for each edge."""
+        """Return a row per edge."""
         return pd.DataFrame(self.edges(), columns=list(EdgeStability._fields))
 
     def edges(self) -> list[EdgeStability]:
-        """First the pairs that the learned graph joins, then those that some bootstrap does."""
+        """List the pairs that the learned graph joins, then those that some bootstrap does."""
         ballots = [ballot(graph) for graph in self.bootstraps]
         votes = np.sum([support(*each) for each in ballots], axis=0)
         joined = votes + votes.T
@@ -127,7 +128,7 @@ def _kind(graph: Adjacency, i: int, j: int) -> str:
 
 
 def _fate(graph: Adjacency, without: Adjacency, i: int, j: int) -> str:
-    """Of a learned edge, in the graph without a site."""
+    """Say what becomes of a learned edge in the graph without a site."""
     if not graph[i, j]:
         return ""
     if not without[i, j] and not without[j, i]:
@@ -136,7 +137,7 @@ def _fate(graph: Adjacency, without: Adjacency, i: int, j: int) -> str:
 
 
 def share(count: float, total: float) -> tuple[float, float, float]:
-    """A proportion, and the bounds of Wilson's interval; nothing known where there were no trials."""
+    """Return a proportion and the bounds of Wilson's interval; without trials, NaN between 0 and 1."""
     if total == 0:
         return np.nan, 0.0, 1.0
     z = float(norm.ppf((1 + CONFIDENCE) / 2))
@@ -185,7 +186,7 @@ def edge_stability(
     found = kept.among(wanted)
     missing = [each for each in wanted if each not in found]
     started, before = time.monotonic(), len(found)
-    with warnings.catch_warnings(), closing(_learned(learner, silos, missing, jobs, seed)) as replicates:
+    with warnings.catch_warnings(), closing(_learn(learner, silos, missing, jobs, seed)) as replicates:
         # who stops the work knows that some of it is left
         warnings.filterwarnings("ignore", message=".*still being processed by the workers")
         for each, graph in replicates:
@@ -230,34 +231,34 @@ class _Kept:
         return {"fingerprint": self.fingerprint, "seed": self.seed}
 
 
-def _learned(
+def _learn(
     learner: Learner, silos: CheckedSilos, wanted: Sequence[Replicate], jobs: int, seed: int
 ) -> Generator[tuple[Replicate, Adjacency], None, None]:
-    """As they are finished."""
+    """Learn the replicates, and yield each as it is finished."""
     if not wanted:
         return
     jobs = min(jobs, len(wanted))
     # processes that each use all cores would only be in each other's way
     blank = learner.single_threaded() if jobs > 1 else cast(Learner, clone(learner))
-    tasks = (joblib.delayed(_replicated)(blank, silos, each, seed, in_a_child=jobs > 1) for each in wanted)
+    tasks = (joblib.delayed(_replicate)(blank, silos, each, seed, in_a_child=jobs > 1) for each in wanted)
     yield from as_finished(tasks, jobs)
 
 
-def _replicated(
+def _replicate(
     learner: Learner, silos: CheckedSilos, which: Replicate, seed: int, *, in_a_child: bool
 ) -> tuple[Replicate, Adjacency]:
     if in_a_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to decide about
     if which.kind == "bootstrap":
-        tables = [drawn_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
+        tables = [draw_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
     else:
         tables = silos.subset(position for position in range(len(silos)) if position != which.number)
         learner = learner.with_sites(len(tables))
     return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency
 
 
-def drawn_again(silo: Silo, seed: Sequence[int]) -> Silo:
-    """As many rows as there are, drawn with replacement, such that no column becomes constant."""
+def draw_again(silo: Silo, seed: Sequence[int]) -> Silo:
+    """Draw as many rows as there are, with replacement, such that no column becomes constant."""
     draw, varies = np.random.default_rng(seed), np.zeros(len(silo.columns), dtype=bool)
     for _ in range(_MOST_DRAWS):
         values = silo.values[draw.integers(silo.rows, size=silo.rows)]

@@ -1,14 +1,20 @@
-"""What the checks of a graph ask of the sites."""
+"""The tasks of the checks of a graph."""
 
 from __future__ import annotations
 
-from feddag.federation.tasks import Output, TaskSpec
+from collections.abc import Sequence
+
+import numpy as np
+
+from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
+from feddag.graphs import is_dag
+from feddag.learners.base import disclosed
 from feddag.regression.comparison import SPREAD
-from feddag.regression.moments import MomentTasks
+from feddag.regression.moments import COVARIANCE, MomentTasks
 
 ROWS = TaskSpec(
     "trust.rows",
-    "The number of rows",
+    "How many rows are laid aside for checks, and how many are used to fit",
     {
         "held_out": Output("how many rows are laid aside for checks"),
         "training": Output("how many are used to fit"),
@@ -56,3 +62,25 @@ EFFECTS = TaskSpec(
     },
 )
 TASKS = (ROWS, HELD_OUT, *MOMENTS.specs, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
+
+ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
+"""The tasks of `assess_federation`."""
+LEAVES_SITE = f"For the checks, i{disclosed(ASSESSMENT_TASKS)[1:]}"
+
+RANDOM_GRAPHS = 3
+"""The number of random graphs that a learned one is compared with."""
+CRITERIA = ("variance", "r2")
+"""What variables may be sorted by."""
+
+
+def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
+    """Return the tasks of `assess_federation`, with bounds on what each brings."""
+    nodes, graphs = len(columns), 2 + RANDOM_GRAPHS + len(CRITERIA)  # the learned and the empty graph, and the others
+    arrays = {
+        "graphs": Bounds(0, 1, "uint8", ("graph", nodes, nodes)),
+        "terms": Bounds(-1, 1, shape=("comparison", "graph")),
+    }
+    lengths = {"graph": graphs, "comparison": graphs}
+    rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
+    checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
+    return COVARIANCE.bounded(nodes) | by_name(checks)

@@ -8,6 +8,7 @@ import numpy as np
 
 from feddag.graphs import Adjacency
 from feddag.trust.held_out import HeldOut
+from feddag.trust.tasks import RANDOM_GRAPHS
 
 EMPTY, RANDOM = "empty", "random"
 SORTED = {"variance": "sorted by variance", "r2": "sorted by R²"}
@@ -18,13 +19,12 @@ _WORDS = {
     SORTED["r2"]: "sorting by R²",
 }
 
-RANDOM_GRAPHS = 3
 CERTAIN = 2.0
 """Standard errors from which on a difference counts."""
 
 
 def rivals(learned: Adjacency, by_sorting: Mapping[str, Adjacency]) -> dict[str, list[Adjacency]]:
-    """What a graph must beat: none; itself with the variables shuffled; what sorting the variables gives.
+    """Return the graphs to beat: none; the graph with its variables shuffled; what sorting the variables gives.
 
     Where most pairs are joined, shuffling changes too little to be a test, and is left out.
     """
@@ -37,7 +37,7 @@ def rivals(learned: Adjacency, by_sorting: Mapping[str, Adjacency]) -> dict[str,
 
 
 def verdict(results: Sequence[HeldOut]) -> str:
-    """In plain words. The first result is the learned graph's own."""
+    """Put the results into one sentence. The first result is the learned graph's own."""
     better, open_, worse = [], [], []
     for result in results[1:]:
         certain = abs(result.difference) > CERTAIN * result.error

@@ -18,7 +18,7 @@ from feddag.learners.search.sites import OwnMechanisms
 from feddag.learners.search.tasks import COMPARISONS, NEIGHBOURHOODS, SCORES
 from feddag.regression.evidence import RIDGES
 from feddag.regression.features import ContrastFeatures, contrasts, joint_columns, level_counts
-from feddag.regression.logistic import INTERCEPT_VARIANCE, VARIANCES, Levels, discrete_fit, regression
+from feddag.regression.logistic import INTERCEPT_VARIANCE, VARIANCES, Levels, fit_levels, fit_regression
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
@@ -90,9 +90,9 @@ class TestEvidenceOfALogisticRegression:
             return quad(lambda a: likelihood(a, weight) * normal(a, INTERCEPT_VARIANCE), -4, 4)[0]
 
         alone = np.log(over_intercepts(0.0)) - 80 * np.log(2)
-        assert regression(np.empty((80, 0)), levels, 1.0).log_evidence == pytest.approx(alone, abs=0.01)
+        assert fit_regression(np.empty((80, 0)), levels, 1.0).log_evidence == pytest.approx(alone, abs=0.01)
         both = np.log(quad(lambda w: over_intercepts(w) * normal(w, 1.0), -4, 4)[0]) - 80 * np.log(2)
-        assert regression(x[:, None], levels, 1.0).log_evidence == pytest.approx(both, abs=0.02)
+        assert fit_regression(x[:, None], levels, 1.0).log_evidence == pytest.approx(both, abs=0.02)
 
     @pytest.mark.parametrize("node", [1, 3, 5])
     def test_it_is_laplaces_formula_at_the_posteriors_mode(self, node):
@@ -120,7 +120,7 @@ class TestEvidenceOfALogisticRegression:
         ]
         log_prior = -(shifts * np.log(INTERCEPT_VARIANCE) + 2 * directions * np.log(variance)) / 2
         expected = -negative(mode) + log_prior - np.linalg.slogdet(hessian)[1] / 2
-        found = regression(features, levels, variance)
+        found = fit_regression(features, levels, variance)
         assert found.log_evidence == pytest.approx(expected, abs=1e-3)
         assert found.row_log_likelihoods.sum() == pytest.approx(
             -negative(found.parameters)
@@ -131,27 +131,27 @@ class TestEvidenceOfALogisticRegression:
     def test_it_does_not_depend_on_where_newtons_method_begins(self):
         features, levels = SILO.values[:, [0, 2]], Levels.of(SILO.values[:, 3], COLOUR)
         far = np.random.default_rng(0).normal(0, 5, 6)
-        ours = regression(features, levels, 10.0)
-        assert regression(features, levels, 10.0, far).log_evidence == pytest.approx(ours.log_evidence, abs=1e-6)
+        ours = fit_regression(features, levels, 10.0)
+        assert fit_regression(features, levels, 10.0, far).log_evidence == pytest.approx(ours.log_evidence, abs=1e-6)
 
     def test_perfect_separation_has_a_finite_score(self):
         x = np.linspace(-1, 1, 40)[:, None]
-        fit = discrete_fit(1e3 * x, Levels.of((x[:, 0] > 0).astype(float), BINARY), [1])
+        fit = fit_levels(1e3 * x, Levels.of((x[:, 0] > 0).astype(float), BINARY), [1])
         assert np.isfinite(fit.score)
         assert fit.score < 0.2 * np.log(2)
 
     def test_it_is_averaged_over_variances_and_layers(self):
         features, levels = SILO.values[:, [0, 2]], Levels.of(SILO.values[:, 1], BINARY)
-        options = [regression(features[:, :end], levels, v).log_evidence for end in (1, 2) for v in VARIANCES]
+        options = [fit_regression(features[:, :end], levels, v).log_evidence for end in (1, 2) for v in VARIANCES]
         expected = -(np.log(np.mean(np.exp(np.array(options) - max(options)))) + max(options)) / SILO.rows
-        assert discrete_fit(features, levels, [1, 2]).score == pytest.approx(expected, abs=1e-8)
+        assert fit_levels(features, levels, [1, 2]).score == pytest.approx(expected, abs=1e-8)
 
     @pytest.mark.parametrize(("node", "order"), [(1, [1, 0]), (3, [2, 0, 1]), (5, [3, 2, 1, 0])])
     def test_other_numbers_of_the_levels_change_nothing(self, node, order):
         """Of an ordinal variable's only the reverse order."""
         features, values = SILO.values[:, [0, 2]], SILO.values[:, node]
         renamed = np.array(order, dtype=float)[values.astype(int)]
-        scores = [discrete_fit(features, Levels.of(each, KINDS[node]), [1, 2]).score for each in (values, renamed)]
+        scores = [fit_levels(features, Levels.of(each, KINDS[node]), [1, 2]).score for each in (values, renamed)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-9)
 
 

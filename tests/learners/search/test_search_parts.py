@@ -15,7 +15,7 @@ from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
-from feddag.learners.search.refinement import edge_scores, joint_score, refined
+from feddag.learners.search.refinement import edge_scores, joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import search_tasks
@@ -126,7 +126,7 @@ def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     silos = simulate(4, mechanism="gp", sites=3, rows=rows, seed=1).silos
     scores, asked = make(silos)
     search = OrderSearch(scores, nothing_known(4))
-    dag = refined(scores, nothing_known(4), search.graph(search.improved([search.first_order()])[0]))
+    dag = refine(scores, nothing_known(4), search.graph(search.improve([search.first_order()])[0]))
     weigh(dag, scores, search, nothing_known(4), 0.95)
     shapes = {size for _, _, answer in asked.tasks for array in answer.values() for size in np.shape(array)}
     assert {name for name, *_ in asked.tasks} >= {"search.comparisons"}
@@ -188,15 +188,15 @@ def test_the_order_search_finds_the_best_of_all_orders(seed):
         return sum(scores.neighbourhood[family][family[0]] for family in families_of(graph))
 
     rng = np.random.default_rng(seed)
-    best = search.improved([search.first_order()])[0]
+    best = search.improve([search.first_order()])[0]
     for _ in range(4):
-        best = min(best, *search.improved([search.shuffled(best, random_moves(4, rng))]), key=total)
+        best = min(best, *search.improve([search.shuffle(best, random_moves(4, rng))]), key=total)
     assert total(best) == pytest.approx(min(total(order) for order in permutations(range(4))), abs=1e-9)
 
 
 def test_refinement_ends_where_no_single_change_helps():
     scores, _ = own_scores(SILOS)
-    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    dag = refine(scores, nothing_known(5), np.zeros((5, 5), np.int8))
     assert is_dag(dag)
     best = joint_score(scores, dag)
     for i, j in np.argwhere(~np.eye(5, dtype=bool)):
@@ -209,7 +209,7 @@ def test_refinement_ends_where_no_single_change_helps():
 
 def test_edge_scores_tell_what_each_edge_is_worth():
     scores, _ = own_scores(SILOS)
-    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    dag = refine(scores, nothing_known(5), np.zeros((5, 5), np.int8))
     worth = edge_scores(scores, nothing_known(5), dag)
     for i, j in np.argwhere(~np.eye(5, dtype=bool)):
         other = dag.copy()
@@ -224,7 +224,7 @@ def test_edge_scores_tell_what_each_edge_is_worth():
 
 def test_a_required_edge_has_its_worth_too():
     scores, _ = own_scores(SILOS)
-    dag = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    dag = refine(scores, nothing_known(5), np.zeros((5, 5), np.int8))
     free = edge_scores(scores, nothing_known(5), dag)
     known = Knowledge.of(NAMES, [(NAMES[i], NAMES[j]) for i, j in np.argwhere(dag)], (), ())
     np.testing.assert_array_equal(edge_scores(scores, known, dag)[dag > 0], free[dag > 0])
@@ -327,7 +327,7 @@ def test_what_an_edge_is_held_against_has_it_reversed(seed):
     scores, _ = own_scores(silos)
     known = nothing_known(6)
     search = OrderSearch(scores, known)
-    dag = refined(scores, known, search.graph(search.improved([search.first_order()])[0]))
+    dag = refine(scores, known, search.graph(search.improve([search.first_order()])[0]))
     edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
     for (i, j), alternatives in zip(edges, _alternatives(dag, edges, scores, search, known), strict=True):
         assert alternatives
@@ -398,7 +398,7 @@ def test_contradictory_knowledge_is_refused(arguments, message):
 def test_knowledge_holds_throughout(make):
     """Forbidden is what the data speak for, required what they speak against."""
     scores, _ = make(SILOS)
-    free = refined(scores, nothing_known(5), np.zeros((5, 5), np.int8))
+    free = refine(scores, nothing_known(5), np.zeros((5, 5), np.int8))
     edges = [(NAMES[i], NAMES[j]) for i, j in np.argwhere(free)]
     absent = [(NAMES[i], NAMES[j]) for i, j in np.argwhere((free | free.T | np.eye(5, dtype=np.int8)) == 0)]
     knowledge = Knowledge.of(NAMES, absent[:1], edges[:2], [])
@@ -406,10 +406,10 @@ def test_knowledge_holds_throughout(make):
     for known in (knowledge, tiers):
         search = OrderSearch(scores, known)
         first = known.admissible([0, 1, 2, 3, 4])
-        for start in (search.first_order(), first, search.shuffled(first, random_moves(5, np.random.default_rng(0)))):
-            dag = search.graph(search.improved([start])[0])
+        for start in (search.first_order(), first, search.shuffle(first, random_moves(5, np.random.default_rng(0)))):
+            dag = search.graph(search.improve([start])[0])
             assert_obeys(dag, known)
-            dag = refined(scores, known, dag)
+            dag = refine(scores, known, dag)
             assert_obeys(dag, known)
         for edge in weigh(dag, scores, search, known, 0.95).evidence:
             if known.required[edge.effect] >> edge.cause & 1 or not known.allowed[edge.cause] >> edge.effect & 1:

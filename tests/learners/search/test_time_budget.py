@@ -7,7 +7,7 @@ import pytest
 
 from feddag import EvidenceSearch, simulate
 from feddag.learners.checkpointing import FitContext
-from feddag.learners.search.coordinator import Coordinator
+from feddag.learners.search.coordinator import SearchCoordinator
 
 SIMULATION = simulate(5, heterogeneous=True, sites=3, rows=120, seed=5)
 RESTARTS = 6
@@ -25,14 +25,14 @@ def clock(monkeypatch):
 def searches(monkeypatch):
     """The number of searches of each fit."""
     counts: list[int] = []
-    run = Coordinator.run
+    run = SearchCoordinator.run
 
     def counted(self, *arguments):
         best, found = run(self, *arguments)
         counts.append(len(found))
         return best, found
 
-    monkeypatch.setattr(Coordinator, "run", counted)
+    monkeypatch.setattr(SearchCoordinator, "run", counted)
     return counts
 
 

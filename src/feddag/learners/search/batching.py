@@ -1,7 +1,7 @@
-"""What asks for scores bit by bit, and goes on once they are known.
+"""Searches that run side by side, so that one round of the federation carries the requests of all of them.
 
-It is written as a generator, which yields what it wants to know. Many of them then go side by side, so that a round of
-the federation carries what all of them want.
+A step of a search is a generator, here called a routine: it yields the families whose scores it needs, goes on once
+they are known, and returns its result.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import TypeAlias, TypeVar
 
 from feddag.learners.search.scores import Family
 
-Wanted = list[list[Family]]
-"""Of each question the family whose neighbourhood it must know, and then those that it will probably ask for next."""
+Request = list[list[Family]]
+"""For each question the family whose neighbourhood it needs, and then those that it will probably need next."""
 Key = TypeVar("Key")
 Result = TypeVar("Result")
-Asking: TypeAlias = Generator[Wanted, None, Result]
+Routine: TypeAlias = Generator[Request, None, Result]
 
 
-def together(asking: Mapping[Key, Asking[Result]]) -> Asking[dict[Key, Result]]:
-    """What each finds: all go on side by side, a round at a time."""
-    found: dict[Key, Result] = {}
-    while asking:
-        wanted = {}
-        for key, each in asking.items():
+def run_in_lockstep(routines: Mapping[Key, Routine[Result]]) -> Routine[dict[Key, Result]]:
+    """Run all routines side by side, a round at a time, and return the result of each."""
+    results: dict[Key, Result] = {}
+    while routines:
+        requests = {}
+        for key, routine in routines.items():
             try:
-                wanted[key] = next(each)
+                requests[key] = next(routine)
             except StopIteration as finished:
-                found[key] = finished.value
-        if wanted:
-            yield list(chain.from_iterable(wanted.values()))
-        asking = {key: asking[key] for key in wanted}
-    return found
+                results[key] = finished.value
+        if requests:
+            yield list(chain.from_iterable(requests.values()))
+        routines = {key: routines[key] for key in requests}
+    return results
 
 
-def answered(asking: Asking[Result], ask: Callable[[Wanted], None]) -> Result:
-    """What it finds, once all that it wants to know is asked for."""
+def run(routine: Routine[Result], ask: Callable[[Request], None]) -> Result:
+    """Run a routine to its end, and have `ask` fetch what it needs."""
     while True:
         try:
-            wanted = next(asking)
+            request = next(routine)
         except StopIteration as finished:
             return finished.value
-        ask(wanted)
+        ask(request)

@@ -19,41 +19,42 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import Directions, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
-from feddag.learners.search.refinement import joint_score, refined
+from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, Scores
 
 _SIDE_BY_SIDE = 2
-"""So many further searches share their rounds."""
+"""The number of further searches that share their rounds."""
 _MOST_ESTIMATES = 3
-"""How often noise of equal variance is estimated from the graph found with the last estimate."""
+"""The number of times that noise of equal variance is estimated anew, from the last graph."""
 
 
 @dataclass(frozen=True)
-class Round:
-    """One question to all sites."""
+class SearchRound:
+    """One round of questions to all sites."""
 
     round: int
     stage: str
-    """What it was for: order, refinement, or directions."""
+    """The stage that asked: order, refinement, or directions."""
     families: int
-    """Scored so far."""
+    """The number of families scored so far."""
     edges: int | None
     score: float | None
-    """Of the best graph so far."""
+    """The score of the best graph so far."""
     seconds: float
     bytes_sent: int = 0
-    """By all sites so far; likewise what they have received."""
+    """Sent by all sites so far; `bytes_received` likewise."""
     bytes_received: int = 0
 
 
 @dataclass
-class History:
-    """All rounds."""
+class SearchHistory:
+    """All rounds of a search."""
 
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[SearchRound] = field(default_factory=list)
 
     def to_frame(self) -> pd.DataFrame:
-        return pd.DataFrame([asdict(each) for each in self.rounds], columns=list(Round.__dataclass_fields__))
+        """Return a table with a row per round."""
+        return pd.DataFrame([asdict(each) for each in self.rounds], columns=list(SearchRound.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,11 @@ class Found:
     order: list[int]
 
 
-class Coordinator:
+class SearchCoordinator:
     """Runs the search on a federation.
 
-    What it keeps to be taken up again is what sites have answered: it then starts anew, and soon stands where it stood.
+    Its state is what sites have answered: a resumed search starts anew, finds these answers, and soon stands where it
+    stood.
     """
 
     def __init__(
@@ -82,16 +84,16 @@ class Coordinator:
         clock: Callable[[], float],
     ) -> None:
         nodes = len(knowledge.allowed)
-        self.history = History()
-        self.after_round: Callable[[Round], None] = lambda _: None
-        """Told of each round as soon as its answers are kept."""
+        self.history = SearchHistory()
+        self.after_round: Callable[[SearchRound], None] = lambda _: None
+        """Called after each round, once its answers are kept."""
         self._federation = federation
         self._knowledge = knowledge
         self._equal_noise = equal_noise
         self._clock = clock
         self._stage = "order"
         self._best: Found | None = None
-        self._untold = False
+        self._unreported = False
         sites = len(federation.sites)
         self.scores: Scores = (
             CommonScores(nodes, self._ask, sites, equal_noise=equal_noise, workers=workers)
@@ -103,19 +105,19 @@ class Coordinator:
     def run(
         self, start: list[int] | None, restarts: int, time_budget: float | None, rng: np.random.Generator
     ) -> tuple[Found, list[Found]]:
-        """The best graph, and what each search has found.
+        """Return the best graph, and what each search has found.
 
         Every further search begins at the best order so far, shuffled. Some go side by side, as if none of them found a
         better one; where one does, those after it begin anew.
         """
-        found = [self._first(start)]
+        found = [self._search_first(start)]
         moves: list[list[tuple[int, int]]] = []
         while len(found) <= restarts and self._has_time(len(found), time_budget):
             best = min(found, key=lambda each: each.score)
             begin = len(found) - 1
             end = min(begin + _SIDE_BY_SIDE, restarts)
             moves += [random_moves(self.scores.nodes, rng) for _ in range(end - len(moves))]
-            for each in self._searches([self._orders.shuffled(best.order, each) for each in moves[begin:end]]):
+            for each in self._search_from([self._orders.shuffle(best.order, each) for each in moves[begin:end]]):
                 found.append(each)
                 if each.score < best.score:
                     break
@@ -128,52 +130,53 @@ class Coordinator:
         return self._federation.decide(f"search {searches + 1}", lambda: self._clock() <= time_budget)
 
     def weigh(self, dag: Int8[np.ndarray, "node node"], confidence: float) -> Directions:
+        """Weigh each edge of a graph, and leave directions open that the data do not tell."""
         self._stage = "directions"
         directions = weigh(dag, self.scores, self._orders, self._knowledge, confidence)
-        self._tell()
+        self._report_round()
         return directions
 
-    def _first(self, start: list[int] | None) -> Found:
-        """The first search; where noise has equal variance, once more with each better estimate of it."""
+    def _search_first(self, start: list[int] | None) -> Found:
+        """Search once; where noise has equal variance, once more with each better estimate of it."""
         order = self._orders.first_order() if start is None else self._knowledge.admissible(start)
-        (found,) = self._searches([order])
+        (found,) = self._search_from([order])
         for _ in range(_MOST_ESTIMATES if self._equal_noise else 0):
             last = found
             self._best = None  # scores under different estimates do not compare
             self.scores.refer_to(last.dag)
             self._orders = OrderSearch(self.scores, self._knowledge)
-            (found,) = self._searches([last.order])
+            (found,) = self._search_from([last.order])
             if (found.dag == last.dag).all():
                 break
         return found
 
-    def _searches(self, orders: list[list[int]]) -> Iterator[Found]:
-        """What is found from each of these orders."""
+    def _search_from(self, orders: list[list[int]]) -> Iterator[Found]:
+        """Search from each of these orders."""
         self._stage = "order"
-        for order in self._orders.improved(orders):
+        for order in self._orders.improve(orders):
             dag = self._orders.graph(order)
             self._stage = "refinement"
-            dag = refined(self.scores, self._knowledge, dag)
+            dag = refine(self.scores, self._knowledge, dag)
             found = Found(dag, joint_score(self.scores, dag), order)
             if self._best is None or found.score < self._best.score:
                 self._best = found
             yield found
 
     def _ask(self, task: TaskSpec, arrays: Arrays) -> dict[str, np.ndarray]:
-        self._tell()
+        self._report_round()
         number = len(self.history.rounds)
         answer = task.ask(self._federation, number, arrays)
-        self._untold = True
+        self._unreported = True
         return answer
 
-    def _tell(self) -> None:
-        """Of the last round, once its answers are kept: when the next one begins, or all is done."""
-        if not self._untold:
+    def _report_round(self) -> None:
+        """Report the last round, once its answers are kept: when the next one begins, or all is done."""
+        if not self._unreported:
             return
-        self._untold = False
+        self._unreported = False
         best = self._best
         self.history.rounds.append(
-            Round(
+            SearchRound(
                 round=len(self.history.rounds) + 1,
                 stage=self._stage,
                 families=self.scores.families,
@@ -186,9 +189,11 @@ class Coordinator:
         self.after_round(self.history.rounds[-1])
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that sites have answered, and the rounds so far."""
         scores, arrays = self.scores.snapshot()
         return {"scores": scores, "rounds": [asdict(each) for each in self.history.rounds]}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take over a snapshot."""
         self.scores.restore(document["scores"], arrays)
-        self.history = History([Round(**each) for each in document["rounds"]])
+        self.history = SearchHistory([SearchRound(**each) for each in document["rounds"]])

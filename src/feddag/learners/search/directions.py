@@ -24,9 +24,9 @@ from scipy.stats import norm
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.batching import together
+from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.order_search import OrderSearch
-from feddag.learners.search.refinement import climbing, coarsely
+from feddag.learners.search.refinement import climb, coarse_gain
 from feddag.learners.search.scores import Family, Scores, families_of
 
 Graph = Int8[np.ndarray, "node node"]
@@ -68,12 +68,16 @@ class Directions:
     evidence: list[EdgeEvidence]
 
     def table(self, names: Sequence[str]) -> pd.DataFrame:
+        """Return a row per edge, with names of variables."""
         named = [each._replace(cause=names[each.cause], effect=names[each.effect]) for each in self.evidence]
         return pd.DataFrame(named, columns=list(EdgeEvidence._fields))
 
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
-    """`confidence` is asked of the evidence (as odds) and of its standard error."""
+    """Weigh each edge against its absence and its reversal.
+
+    A direction is sure if both the evidence (as odds) and its standard error give it this confidence.
+    """
     edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
     if not edges:
         return Directions(dag.copy(), [])
@@ -86,7 +90,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
 
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
-    compared = _compared(scores, now, [*absent, *reverse])
+    compared = _compare(scores, now, [*absent, *reverse])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
 
     def sure(worse: float, error: float) -> bool:
@@ -106,12 +110,12 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
 
 
 def _reverses(changes: Families, cause: int, effect: int) -> bool:
-    """Whether a graph with these families has the edge the other way."""
+    """Say whether a graph with these families has the edge the other way."""
     return any(child == cause and parents >> effect & 1 for child, parents in changes)
 
 
 def _without_forced(graph: Graph) -> Graph:
-    """Open edges along which a path of directed ones leads can point one way only."""
+    """Direct open edges along which a path of directed ones leads: they can point one way only."""
     while True:
         directed = graph & ~graph.T & 1
         paths = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(directed))) > 0
@@ -121,8 +125,8 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
-    """How much worse it is if these families take the place of those of now: with normal noise, and with any."""
+def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
+    """Measure how much worse each set of changed families is: with normal noise, and with any."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}
     position = {family: k for k, family in enumerate(families)}
@@ -140,18 +144,18 @@ def _compared(scores: Scores, now: list[Family], comparisons: Sequence[Families]
 def _alternatives(
     dag: Graph, edges: Sequence[Edge], scores: Scores, search: OrderSearch, knowledge: Knowledge
 ) -> list[list[Families]]:
-    """For each edge the best graphs, by coarse scores, in which it points the other way.
+    """Find for each edge the best graphs, by coarse scores, in which it points the other way.
 
-    They are told by the families by which they differ from this one.
+    Each graph is given by the families in which it differs from this one.
     """
     turned = {(i, j): known for i, j in edges if (known := knowledge.requiring(j, i)) is not None}
     starts = _starts(dag, turned, search)
     climbs = {
-        (edge, k): climbing(turned[edge], graph, coarsely(scores), steps=_MOST_STEPS)
+        (edge, k): climb(turned[edge], graph, coarse_gain(scores), steps=_MOST_STEPS)
         for edge, graphs in starts.items()
         for k, graph in enumerate(graphs)
     }
-    climbed = search.answered(together(climbs)).values()
+    climbed = search.run(run_in_lockstep(climbs)).values()
     now = families_of(dag)
     scores.ask_neighbourhoods(now)
 
@@ -168,18 +172,18 @@ def _alternatives(
 
 
 def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -> dict[Edge, list[Graph]]:
-    """For each edge that may be reversed some graphs in which it is."""
+    """Construct for each edge that may be reversed some graphs in which it is."""
     order, equivalents = list(nx.lexicographical_topological_sort(nx.DiGraph(dag))), to_cpdag(dag)
     anew = {
-        edge: [_unsettled(dag, moved, edge[0]) for moved in _moved(order, *edge, known)]
+        edge: [_questions_of(dag, moved, edge[0]) for moved in _move(order, *edge, known)]
         for edge, known in turned.items()
     }
     questions = [question for each in anew.values() for asked in each for question in asked]
     picked = dict(zip(questions, search.pick(questions), strict=True))
     found = {}
     for (i, j), known in turned.items():
-        graphs = [_settled(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
-        graphs.append(_turned(dag, i, j))
+        graphs = [_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
+        graphs.append(_reverse_edge(dag, i, j))
         if equivalents[j, i]:
             graphs.append(_equivalent(equivalents, dag, j, i))
         graphs = [_with_edge(graph, j, i) for graph in graphs]
@@ -192,7 +196,7 @@ def _may_be(graph: Graph, knowledge: Knowledge) -> bool:
 
 
 def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
-    """A DAG of the equivalence class with the edge cause -> effect, and otherwise near the given one."""
+    """Return a DAG of the equivalence class with the edge cause -> effect, and otherwise near the given one."""
     graph = cpdag.copy()
     graph[effect, cause] = 0
     while True:
@@ -210,22 +214,22 @@ def _with_edge(graph: Graph, cause: int, effect: int) -> Graph:
     return graph
 
 
-def _turned(dag: Graph, cause: int, effect: int) -> Graph:
+def _reverse_edge(dag: Graph, cause: int, effect: int) -> Graph:
     graph = _with_edge(dag, effect, cause)
     graph[cause, effect] = 0
     return graph
 
 
-def _moved(order: list[int], cause: int, effect: int, knowledge: Knowledge) -> list[list[int]]:
-    """The order with the effect just before the cause, and with the cause just after the effect, if that may be."""
+def _move(order: list[int], cause: int, effect: int, knowledge: Knowledge) -> list[list[int]]:
+    """Return the order with the effect just before the cause, and with the cause just after it, if that may be."""
     first, last = order.index(cause), order.index(effect)
     before, between, after = order[:first], order[first + 1 : last], order[last + 1 :]
     orders = [[*before, effect, cause, *between, *after], [*before, *between, effect, cause, *after]]
     return [knowledge.admissible(each) for each in orders]
 
 
-def _unsettled(dag: Graph, order: list[int], cause: int) -> list[Family]:
-    """The nodes that lose a parent by this order, and the one that was a cause, each with what is before it."""
+def _questions_of(dag: Graph, order: list[int], cause: int) -> list[Family]:
+    """List the nodes that lose a parent by this order, and the former cause, each with what is before it."""
     parents = parents_of(dag)
     questions, before = [], 0
     for node in order:
@@ -235,8 +239,8 @@ def _unsettled(dag: Graph, order: list[int], cause: int) -> list[Family]:
     return questions
 
 
-def _settled(dag: Graph, families: Iterable[Family]) -> Graph:
-    """The graph with these families."""
+def _with_families(dag: Graph, families: Iterable[Family]) -> Graph:
+    """Return the graph with these families."""
     graph = dag.copy()
     for node, parents in families:
         graph[:, node] = 0

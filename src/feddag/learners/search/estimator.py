@@ -35,7 +35,7 @@ from feddag.learners.base import SEED, WORKERS
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
-from feddag.learners.search.coordinator import Coordinator, History, Round
+from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
 from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -109,7 +109,7 @@ class EvidenceSearch(FederatedLearner):
     edge_evidence_: pd.DataFrame
     edge_frequencies_: Float[np.ndarray, "node node"]
     score_: float
-    history_: History
+    history_: SearchHistory
 
     def __init__(
         self,
@@ -141,12 +141,13 @@ class EvidenceSearch(FederatedLearner):
         self.workers = workers
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        """Refuse parameters that contradict the variables."""
         super().check_federation(sites, columns)
         if self.start is not None and sorted(self.start) != sorted(columns):
             raise FeddagError(f"start must have every variable once: {', '.join(columns)}. Got {self.start!r} instead.")
 
     def log_evidence(self, silos: Any, graph: CausalGraph) -> float:
-        """Of a graph without undirected edges: the mean per row, up to a constant. The higher, the better."""
+        """Return the log-evidence of a DAG, as a mean per row and up to a constant. The higher, the better."""
         silos = self.check(silos)
         names = silos[0].columns
         if sorted(graph.names) != sorted(names) or not graph.is_dag:
@@ -159,6 +160,7 @@ class EvidenceSearch(FederatedLearner):
             return -joint_score(coordinator.scores, adjacency)
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        """Refuse discrete variables with parameters that need continuous ones."""
         super().check_kinds(kinds)
         for name, kind in kinds.items():
             if not kind.discrete:
@@ -176,6 +178,7 @@ class EvidenceSearch(FederatedLearner):
                 )
 
     def site(self, silo: Silo, position: int) -> Site:
+        """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if any(kind.discrete for kind in silo.kinds):
@@ -185,6 +188,7 @@ class EvidenceSearch(FederatedLearner):
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
+        """Return the tasks of this search, with bounds for so many columns."""
         del sites
         return search_tasks(len(columns), common_mechanisms=self.sharing == "all")
 
@@ -194,6 +198,7 @@ class EvidenceSearch(FederatedLearner):
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        """Search, weigh each edge, and set the learned attributes."""
         with threadpool_limits(1):
             coordinator = self._coordinator(federation, columns, lambda: context.seconds)
             checkpointer = context.checkpointer(coordinator, federation)
@@ -212,8 +217,10 @@ class EvidenceSearch(FederatedLearner):
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
 
-    def _coordinator(self, federation: Federation, columns: Sequence[str], clock: Callable[[], float]) -> Coordinator:
-        return Coordinator(
+    def _coordinator(
+        self, federation: Federation, columns: Sequence[str], clock: Callable[[], float]
+    ) -> SearchCoordinator:
+        return SearchCoordinator(
             federation,
             self.knowledge_of(columns),
             common_mechanisms=self.sharing == "all",
@@ -224,21 +231,25 @@ class EvidenceSearch(FederatedLearner):
 
     @property
     def guessed_graph(self) -> CausalGraph:
+        """Return the graph of greatest evidence, every edge directed."""
         check_is_fitted(self)
         return self.dag_
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
+        """List the edges of which it is not sure that they are there."""
         check_is_fitted(self)
         doubtful = self.edge_evidence_[self.edge_evidence_.present.eq(False)]
         return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
 
     def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the edge scores, and the evidence of each edge."""
         tables = super().tables()
         frequencies = self.edge_frequencies_[np.nonzero(self.dag_.adjacency)]
         return tables | {"edge_evidence": self.edge_evidence_.assign(frequency=frequencies)}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return what was learned, as a document and arrays."""
         document, arrays = super().snapshot()
         document |= {
             "score": self.score_,
@@ -248,16 +259,17 @@ class EvidenceSearch(FederatedLearner):
         return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Take over a snapshot."""
         super().restore(document, arrays)
         self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.edge_scores_)
         self.edge_frequencies_ = arrays["edge_frequencies"]
         self.score_ = document["score"]
-        self.history_ = History([Round(**each) for each in document["rounds"]])
+        self.history_ = SearchHistory([SearchRound(**each) for each in document["rounds"]])
         self.edge_evidence_ = pd.DataFrame(document["edge_evidence"], columns=list(EdgeEvidence._fields))
         return self
 
 
-def _status(round_: Round) -> Status:
+def _status(round_: SearchRound) -> Status:
     figures: dict[str, float | str] = {"stage": round_.stage, "round": round_.round, "families": round_.families}
     if round_.score is not None and round_.edges is not None:
         figures |= {"edges": round_.edges, "score": round_.score}

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from feddag.federation.protocol import Arrays
-from feddag.learners.search.sites import Judged, OwnMechanisms, by_parents
+from feddag.learners.search.sites import FamilyScores, OwnMechanisms, by_parents
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
-from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, discrete_fit
+from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
 from feddag.regression.noise_shape import STATISTICS
 from feddag.silos import Silo
 
@@ -26,7 +26,7 @@ MOST_LEVELS = FUNCTIONS + 1
 
 
 class _Indicators(NamedTuple):
-    """Of all discrete variables, one for each level that occurs, standardised; as targets of coarse evidence."""
+    """Standardised indicators of all levels that occur, of all discrete variables; targets of coarse evidence."""
 
     nodes: Int[np.ndarray, " indicator"]
     values: Float[np.ndarray, "row indicator"]
@@ -86,12 +86,12 @@ class MixedMechanisms(OwnMechanisms):
         return {"scores": scores}
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"scores": self._judged(arrays, rows=False)[0]}
+        return {"scores": self._judge(arrays, rows=False)[0]}
 
-    def _with_rows(self, arrays: Arrays) -> Judged:
-        return self._judged(arrays, rows=True)
+    def _with_rows(self, arrays: Arrays) -> FamilyScores:
+        return self._judge(arrays, rows=True)
 
-    def _judged(self, arrays: Arrays, *, rows: bool) -> Judged:
+    def _judge(self, arrays: Arrays, *, rows: bool) -> FamilyScores:
         children, parents, count = arrays["children"], arrays["parents"], len(self._values)
         discrete = np.isin(children, list(self._discrete))
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
@@ -112,7 +112,7 @@ class MixedMechanisms(OwnMechanisms):
             used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
             for family in places[families]:
-                fit = discrete_fit(features, self._discrete[int(children[family])], used)
+                fit = fit_levels(features, self._discrete[int(children[family])], used)
                 scores[family] = fit.score
                 if rows:
                     losses[:, family] = -fit.row_log_likelihoods

@@ -19,7 +19,7 @@ from jaxtyping import Int8
 
 from feddag.learners.bitsets import adjacency_of, members
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.batching import Asking, Result, Wanted, answered, together
+from feddag.learners.search.batching import Request, Result, Routine, run, run_in_lockstep
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores
 
 AHEAD = 4
@@ -27,14 +27,14 @@ AHEAD = 4
 
 
 class Parents(NamedTuple):
-    """What a variable picked."""
+    """The parents that a variable picked, and their score."""
 
     chosen: int
     score: float
 
 
 class OrderSearch:
-    """Additive scores, and what they imply, are kept from one order to the next."""
+    """Searches over orders. Scores, and the parents picked by them, are kept from one order to the next."""
 
     def __init__(self, scores: Scores, knowledge: Knowledge) -> None:
         self._scores = scores
@@ -43,7 +43,7 @@ class OrderSearch:
         self._picked: dict[Family, Parents] = {}
 
     def first_order(self) -> list[int]:
-        """The variables that the others explain least come first (as in R²-sorting, Reisach et al. 2023)."""
+        """Put the variables that the others explain least first (as in R²-sorting, Reisach et al. 2023)."""
         nodes = self._scores.nodes
         everything = (1 << nodes) - 1
         questions = [(node, everything & ~(1 << node)) for node in range(nodes)]
@@ -51,20 +51,20 @@ class OrderSearch:
         gain = [self._picked[node, 0].score - self._picked[node, others].score for node, others in questions]
         return self._knowledge.admissible(np.argsort(gain, kind="stable").tolist())
 
-    def shuffled(self, order: list[int], moves: Iterable[tuple[int, int]]) -> list[int]:
-        """An order from which the search may reach what it could not before."""
+    def shuffle(self, order: list[int], moves: Iterable[tuple[int, int]]) -> list[int]:
+        """Move some variables to other places, from where the search may reach other graphs."""
         order = list(order)
         for node, place in moves:
             order.remove(node)
             order.insert(place, node)
         return self._knowledge.admissible(order)
 
-    def improved(self, orders: Iterable[list[int]]) -> list[list[int]]:
-        """Each order after the best move of each variable in turn, until none helps."""
-        found = self.answered(together({k: self._improving(order) for k, order in enumerate(orders)}))
+    def improve(self, orders: Iterable[list[int]]) -> list[list[int]]:
+        """Make the best move of each variable in turn, until none helps; from each order."""
+        found = self.run(run_in_lockstep({k: self._improve(order) for k, order in enumerate(orders)}))
         return [found[k] for k in range(len(found))]
 
-    def _improving(self, order: list[int]) -> Asking[list[int]]:
+    def _improve(self, order: list[int]) -> Routine[list[int]]:
         while True:
             turns, moved = list(order), False
             ahead, asked = len(turns), 0
@@ -72,7 +72,7 @@ class OrderSearch:
                 if turn == asked:
                     asked += ahead
                     ahead *= 2
-                    yield from self._picking(q for other in turns[turn:asked] for q in self._questions(order, other))
+                    yield from self._pick(q for other in turns[turn:asked] for q in self._questions(order, other))
                 better = yield from self._best_place(order, node)
                 if better != order:
                     order, moved = better, True
@@ -81,7 +81,7 @@ class OrderSearch:
                 return order
 
     def graph(self, order: list[int]) -> Int8[np.ndarray, "node node"]:
-        """The graph in which every variable has the parents it picks among its predecessors."""
+        """Return the graph in which every variable has the parents that it picks among its predecessors."""
         before = 0
         questions = []
         for node in order:
@@ -90,13 +90,13 @@ class OrderSearch:
         return adjacency_of([parents for _, parents in sorted(self.pick(questions))])
 
     def pick(self, questions: Iterable[Family]) -> list[Family]:
-        """The parents that variables pick, each among the predecessors named with it."""
+        """Let variables pick their parents, each among the predecessors named with it."""
         questions = list(questions)
-        self.answered(self._picking(questions))
+        self.run(self._pick(questions))
         return [(node, self._picked[node, predecessors].chosen) for node, predecessors in questions]
 
     def _questions(self, order: list[int], node: int) -> Iterable[Family]:
-        """What moving a node asks: all others' parents with it and without it before them, and its own everywhere."""
+        """List what moving a node asks: others' parents with it and without it before them, and its own everywhere."""
         before = 0
         for other in order:
             if other != node:
@@ -106,9 +106,9 @@ class OrderSearch:
                 before |= 1 << other
         yield node, before
 
-    def _best_place(self, order: list[int], node: int) -> Asking[list[int]]:
+    def _best_place(self, order: list[int], node: int) -> Routine[list[int]]:
         questions = list(self._questions(order, node))
-        yield from self._picking(questions)
+        yield from self._pick(questions)
         score = np.array([self._picked[question].score for question in questions])
         own, without, following = score[0::3], score[1::3], score[2::3]
         totals = own.copy()
@@ -127,22 +127,22 @@ class OrderSearch:
             before[node] >> other & 1 for other in rest[place:]
         )
 
-    def answered(self, asking: Asking[Result]) -> Result:
-        """What it finds, once it knows all the neighbourhoods that it wants to know, and some that it may want next."""
+    def run(self, routine: Routine[Result]) -> Result:
+        """Run a routine, and ask sites for the neighbourhoods that it needs, and for some that it may need next."""
 
-        def ask(wanted: Wanted) -> None:
-            guesses = -(-self._scores.guesses // len(wanted))
-            self._scores.ask_neighbourhoods(chain.from_iterable(each[: 1 + guesses] for each in wanted))
+        def ask(request: Request) -> None:
+            guesses = -(-self._scores.guesses // len(request))
+            self._scores.ask_neighbourhoods(chain.from_iterable(families[: 1 + guesses] for families in request))
 
-        return answered(asking, ask)
+        return run(routine, ask)
 
-    def _picking(self, questions: Iterable[Family]) -> Asking[None]:
+    def _pick(self, questions: Iterable[Family]) -> Routine[None]:
         """Answer all questions (a node, and its predecessors as bits) side by side."""
         new = (each for each in dict.fromkeys(questions) if each not in self._picked)
-        self._picked |= yield from together({question: self._growing(question) for question in new})
+        self._picked |= yield from run_in_lockstep({question: self._grow_and_shrink(question) for question in new})
 
-    def _growing(self, question: Family) -> Asking[Parents]:
-        """Grow-shrink; asks for each neighbourhood that is not known yet."""
+    def _grow_and_shrink(self, question: Family) -> Routine[Parents]:
+        """Pick parents: add the best as long as one helps, then drop those that have become superfluous."""
         node, predecessors = question
         known = self._scores.neighbourhood
         parents = self._knowledge.required[node] & predecessors
@@ -168,7 +168,7 @@ class OrderSearch:
             parents &= ~(1 << useless[0])
 
     def _helpful(self, family: Family) -> list[int]:
-        """The variables whose addition to the parents helps, the best first."""
+        """List the variables whose addition to the parents helps, the best first."""
         if family not in self._additions:
             node, parents = family
             scores = self._scores.neighbourhood[family]
@@ -179,13 +179,13 @@ class OrderSearch:
 
 
 def random_moves(nodes: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """A fourth of the nodes, each with a place in the order of all."""
+    """Draw a fourth of the nodes, each with a place in the order of all."""
     chosen = rng.permutation(nodes)[: max(2, nodes // 4)].tolist()
     return [(node, int(rng.integers(nodes))) for node in chosen]
 
 
 def _changed_further(family: Family, others: Iterable[int]) -> Iterable[Family]:
-    """One parent after the other put in or taken out."""
+    """Put in or take out one parent after the other."""
     node, parents = family
     for other in others:
         parents ^= 1 << other

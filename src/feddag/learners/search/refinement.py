@@ -10,7 +10,7 @@ from jaxtyping import Float, Int8
 
 from feddag.learners.bitsets import adjacency_of, members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.batching import Asking, Wanted, answered
+from feddag.learners.search.batching import Request, Routine, run
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
 Gain = Callable[[Family, int], float]
@@ -24,29 +24,30 @@ class _Change(NamedTuple):
 
 
 def joint_score(scores: Scores, adjacency: Int8[np.ndarray, "node node"]) -> float:
+    """Return the joint score of a graph."""
     families = families_of(adjacency)
     scores.ask_joint(families)
     return sum(scores.joint[family] for family in families)
 
 
-def refined(
+def refine(
     scores: Scores, knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"]
 ) -> Int8[np.ndarray, "node node"]:
     """Add, take away or reverse the edge that helps most, until none helps."""
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
 
-    def ask(wanted: Wanted) -> None:
-        scores.ask_joint(near for (family,) in wanted for near in _around(*family, free))
+    def ask(request: Request) -> None:
+        scores.ask_joint(near for (family,) in request for near in _around(*family, free))
 
     def gain(family: Family, other: int) -> float:
         child, parents = family
         return scores.joint[family] - scores.joint[child, parents ^ 1 << other]
 
-    return answered(climbing(knowledge, adjacency, gain), ask)
+    return run(climb(knowledge, adjacency, gain), ask)
 
 
-def coarsely(scores: Scores) -> Gain:
-    """By coarse scores, of families whose neighbourhoods are known."""
+def coarse_gain(scores: Scores) -> Gain:
+    """Return the gain by coarse scores, of families whose neighbourhoods are known."""
 
     def gain(family: Family, other: int) -> float:
         near = scores.neighbourhood[family]
@@ -55,13 +56,13 @@ def coarsely(scores: Scores) -> Gain:
     return gain
 
 
-def climbing(
+def climb(
     knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"], gain: Gain, *, steps: int | None = None
-) -> Asking[Int8[np.ndarray, "node node"]]:
+) -> Routine[Int8[np.ndarray, "node node"]]:
     """Add, take away or reverse the edge that helps most, until none helps, or so many times.
 
-    Wants to know what `gain` says of each family of the graph. Where columns are all but copies of each other, rounding
-    may let two graphs each seem better than the other: the first graph that comes back is the last.
+    Requests each family of the graph before it calls `gain` on it. Where columns are all but copies of each other,
+    rounding may let two graphs each seem better than the other: the first graph that comes back is the last.
     """
     parents = parents_of(adjacency)
     changed: Iterable[int] = range(len(parents))
@@ -82,7 +83,7 @@ def climbing(
 def edge_scores(
     scores: Scores, knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"]
 ) -> Float[np.ndarray, "node node"]:
-    """By how much each edge raises the log-evidence: those of the graph, and each that might be added to it."""
+    """Measure by how much each edge raises the log-evidence: of the graph, and each that might be added to it."""
     found = np.zeros(adjacency.shape)
     families = families_of(adjacency)
     ancestors = _ancestors([chosen for _, chosen in families])
@@ -97,14 +98,14 @@ def edge_scores(
 
 
 def _around(child: int, parents: int, others: Sequence[int]) -> Iterator[Family]:
-    """The family, and those that differ from it by one parent, each among those named for its child."""
+    """List the family, and those that differ from it by one parent, each among those named for its child."""
     yield child, parents
     for other in members(others[child]):
         yield child, parents ^ 1 << other
 
 
 def _changes(knowledge: Knowledge, parents: list[int], gain: Gain) -> Iterator[_Change]:
-    """All that leave the graph acyclic."""
+    """List all changes that leave the graph acyclic."""
     ancestors = _ancestors(parents)
     for child, chosen in enumerate(parents):
         family = child, chosen
@@ -122,7 +123,7 @@ def _changes(knowledge: Knowledge, parents: list[int], gain: Gain) -> Iterator[_
 
 
 def _ancestors(parents: list[int]) -> list[int]:
-    """Of each node, as bits."""
+    """Return the ancestors of each node, as bits."""
     found = list(parents)
     growing = True
     while growing:

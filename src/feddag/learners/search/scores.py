@@ -37,18 +37,19 @@ _MOST_NODES_WITH_PAIRS = 40
 
 
 def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
+    """List each variable with its parents, as bits."""
     return list(enumerate(parents_of(adjacency)))
 
 
 class _Known(NamedTuple):
-    """What was answered under one reference graph."""
+    """The scores under one reference graph."""
 
     neighbourhood: dict[Family, Float[np.ndarray, " node"]]
     joint: dict[Family, float]
 
 
 class Comparison(NamedTuple):
-    """By how much scores differ, per row, and how sure that is."""
+    """The differences of scores, per row, and their standard errors."""
 
     difference: Float[np.ndarray, " comparison"]
     error: Float[np.ndarray, " comparison"]
@@ -66,7 +67,7 @@ class Scores(ABC):
     """
 
     guesses: ClassVar[int] = 0
-    """So many neighbourhoods in all, or one for each question, are worth asking for because they may be wanted next."""
+    """How many neighbourhoods to ask for in advance, in all, as they may be needed next; at least one per question."""
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
@@ -81,43 +82,47 @@ class Scores(ABC):
 
     @property
     def neighbourhood(self) -> dict[Family, Float[np.ndarray, " node"]]:
+        """Return the coarse scores under the current reference graph."""
         return self._known[self._current].neighbourhood
 
     @property
     def joint(self) -> dict[Family, float]:
+        """Return the joint scores under the current reference graph."""
         return self._known[self._current].joint
 
     @property
     def families(self) -> int:
-        """How many were scored, in all."""
+        """Count the families that were scored."""
         return sum(len(each.neighbourhood) * self.nodes + len(each.joint) for each in self._known)
 
     @property
     def rows(self) -> int:
-        """Of all sites together."""
+        """Return the number of rows of all sites."""
         if self._rows is None:
             self._rows = round(float(self._ask(tasks.ROWS, {})["rows"]) * self._sites)
         return self._rows
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
+        """Ask sites for neighbourhoods that are not known yet."""
         missing = [family for family in dict.fromkeys(families) if family not in self.neighbourhood]
         if missing:
             self.neighbourhood.update(zip(missing, self._neighbourhoods(missing), strict=True))
 
     def ask_joint(self, families: Iterable[Family]) -> None:
+        """Ask sites for joint scores that are not known yet."""
         missing = [family for family in dict.fromkeys(families) if family not in self.joint]
         if missing:
             self.joint.update(self._joint(missing))
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
-        """Estimate the noise, where it has equal variance, with this graph: what was scored does not hold any more."""
+        """Estimate noise of equal variance with this graph: earlier scores do not hold any more."""
         self._reference = graph.astype(np.uint8)
         self._current += 1
         if self._current == len(self._known):
             self._known.append(_Known({}, {}))
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that sites have answered: a search that begins again with it soon stands where it stood."""
+        """Return all that sites have answered: a search that begins again with it soon stands where it stood."""
         arrays: dict[str, np.ndarray] = {}
         for k, known in enumerate(self._known):
             for kind, scores in known._asdict().items():
@@ -128,6 +133,7 @@ class Scores(ABC):
         return {"references": len(self._known), "rows": self._rows, "compared": list(self._compared)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take over a snapshot."""
         self._rows = document["rows"]
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
@@ -141,13 +147,13 @@ class Scores(ABC):
             self._known.append(_Known(neighbourhood, {family: float(score) for family, score in joint.items()}))
 
     def compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
-        """Sums and differences of joint scores, as `terms` say."""
+        """Compare sums of joint scores, as `terms` say."""
         key = hashlib.sha256(repr(families).encode() + terms.tobytes()).hexdigest()
         if key not in self._compared:
-            self._compared[key] = self._asked_to_compare(families, terms)
+            self._compared[key] = self._ask_to_compare(families, terms)
         return self._compared[key]
 
-    def _asked_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
+    def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
         error = standard_error(answer, answer["site_mean"], self.rows, self._sites)
         gain, variance = shape_gain(answer["shape"], answer["shape_square"], self.rows)
@@ -163,7 +169,7 @@ class Scores(ABC):
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        """The differences, and the sums of what sites answer, with `site_mean`: what they differ around."""
+        """Return the differences and the sites' mean answer, with `site_mean`: what sites vary around."""
 
     def _as_arrays(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
         return {
@@ -219,17 +225,20 @@ class CommonScores(Scores):
         self._precisions: Float[np.ndarray, " node"] | None = None
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that sites have answered, and the common frame."""
         document, arrays = super().snapshot()
         gram = {} if self._gram is None else {"gram": self._gram}
         return document, arrays | prefixed("frame", self._frame or {}) | gram
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take over a snapshot."""
         super().restore(document, arrays)
         if frame := under("frame", arrays):
             self._set_frame(frame)
         self._gram = arrays.get("gram")
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
+        """Estimate noise of equal variance with this graph."""
         super().refer_to(graph)
         variances = self._common_frame()["scale"] ** 2
         noise = [
@@ -239,7 +248,7 @@ class CommonScores(Scores):
         self._precisions = variances / np.mean(noise)
 
     def _common_frame(self) -> dict[str, np.ndarray]:
-        """What every site standardises with: the mean and the deviation of all rows."""
+        """Return the mean and the deviation of all rows, with which every site standardises."""
         frame = self._frame
         if frame is None:
             self._check_rows()
@@ -347,7 +356,7 @@ class CommonScores(Scores):
 def _regression(
     products: _FamilyGram, child: int, fit: Fit, rows: float
 ) -> tuple[Float[np.ndarray, " feature"], float]:
-    """A fit's coefficients, and the mean square that they leave of the standardised child."""
+    """Return a fit's coefficients, and the mean square that they leave of the standardised child."""
     gram, cross = products.gram[: fit.size, : fit.size], products.cross[: fit.size, child]
     weights = coefficients(gram, cross, fit)
     left = 1 - (2 * weights @ cross - weights @ gram @ weights) / rows

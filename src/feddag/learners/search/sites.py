@@ -21,12 +21,12 @@ from feddag.regression.gram import centred_gram, means_of_products, triangle
 from feddag.regression.noise_shape import shape_of
 from feddag.silos import Silo
 
-Judged = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
-"""The joint evidence of families, of every row the negative log-likelihood, and the shape of the noise."""
+FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
+"""The joint evidence of families, the negative log-likelihood of every row, and the shape of the noise."""
 
 
 class FamilySite(Stateless):
-    """What both kinds of sites have in common. Satisfies `feddag.federation.Site`."""
+    """The base of all sites of the search. Satisfies `feddag.federation.Site`."""
 
     methods: ClassVar[dict[str, str]]
     """The names of the methods that answer tasks, by the task's name."""
@@ -36,6 +36,7 @@ class FamilySite(Stateless):
         self._values = silo.values
 
     def answer(self, task: Task) -> Answer:
+        """Answer one of the tasks in `methods`, or the number of rows."""
         if task.name == tasks.ROWS.name:
             return Answer(1.0, {"rows": np.array(float(len(self._values)))})
         if task.name not in self.methods:
@@ -86,7 +87,7 @@ class OwnMechanisms(FamilySite):
         terms = arrays["terms"].astype(float)
         return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T) | shape
 
-    def _with_rows(self, arrays: Arrays) -> Judged:
+    def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, residuals = self._fits(arrays, precisions, residuals=True)
         variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
@@ -96,7 +97,7 @@ class OwnMechanisms(FamilySite):
         return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
-        """Each variable's variance over that of its noise, where the latter is the same for all variables.
+        """Return each variable's variance over that of its noise, where the latter is the same for all variables.
 
         Without a reference graph the smallest variance of any variable stands for it: that of one without parents.
         With one it is the mean of what this graph leaves unexplained.
@@ -114,7 +115,7 @@ class OwnMechanisms(FamilySite):
     def _fits(
         self, families: Arrays, precisions: Float[np.ndarray, " node"] | None, *, residuals: bool
     ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
-        """The joint evidence of families, and what their regressions leave unexplained (standardised)."""
+        """Return the joint evidence of families, and what their regressions leave unexplained (standardised)."""
         count = len(self._values)
         scores = np.empty(len(families["children"]))
         left = np.empty((count if residuals else 0, len(scores)))
@@ -148,6 +149,7 @@ class CommonMechanisms(FamilySite):
         self._features = lru_cache(maxsize=1)(self._features_given)
 
     def answer(self, task: Task) -> Answer:
+        """Answer a task of this class, or the common moments."""
         if task.name in (spec.name for spec in tasks.MOMENTS.specs):
             return tasks.MOMENTS.answer(self.name, task, self._values)
         return super().answer(task)
@@ -157,7 +159,7 @@ class CommonMechanisms(FamilySite):
         return {"mean": mean, "second": triangle(second)}
 
     def _family_grams(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """For each set of parents, the means of its features' products with each other and with all variables."""
+        """Return for each set of parents the means of its features' products with each other and with all variables."""
         common, total = self._common(arrays), int(arrays["rows"])
         answer = {}
         for family, members in enumerate(arrays["parents"].astype(bool)):
@@ -170,7 +172,7 @@ class CommonMechanisms(FamilySite):
         return answer
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Of regressions that the server has fitted to all sites' Gram matrices."""
+        """Compare regressions that the server has fitted to all sites' Gram matrices."""
         common, total = self._common(arrays), int(arrays["rows"])
         residuals = common.values[:, arrays["children"]].copy()
         for parents, members in by_parents(arrays["parents"]):
@@ -190,7 +192,7 @@ class CommonMechanisms(FamilySite):
 
 
 def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):
-    """Each set of parents, with the families that have it: they share their features."""
+    """Group families by their set of parents: these share their features."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for family, members in enumerate(parents):
         groups.setdefault(tuple(np.flatnonzero(members).tolist()), []).append(family)
