@@ -65,7 +65,7 @@ TASKS = (ROWS, HELD_OUT, *MOMENTS.specs, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
 
 ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
 """The tasks of `assess_federation`."""
-LEAVES_SITE = f"For the checks, i{disclosed(ASSESSMENT_TASKS)[1:]}"
+LEAVES_SITE = disclosed(ASSESSMENT_TASKS).replace("In sums", "For the checks, in sums")
 
 RANDOM_GRAPHS = 3
 """The number of random graphs that a learned one is compared with."""
