@@ -61,7 +61,7 @@ class ConsensusADMM(FederatedSinglePass):
 
     @abstractmethod
     def _start(self, nodes: int) -> dict[str, np.ndarray]:
-        """The common parameters to begin with. All of `W[..., i, j]` are zero just where there is no edge i → j."""
+        """Return the first common parameters. All of `W[..., i, j]` are zero just where there is no edge i → j."""
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         del sites
@@ -79,7 +79,7 @@ class ConsensusADMM(FederatedSinglePass):
         return CausalGraph(threshold_to_dag(scores, self.threshold), columns, scores)
 
     def solve(self, federation: Federation, nodes: int, note: Note = lambda figures: None) -> dict[str, np.ndarray]:
-        """The common parameters before any threshold."""
+        """Return the common parameters before any threshold."""
         rows = float(ROWS.ask(federation)["rows"]) * len(federation.sites)
         common = self._start(nodes)
         alpha, rho, consensus_rho = 0.0, _RHO_INIT, _RHO_INIT
@@ -112,7 +112,7 @@ def _compromise(
 def _lagrangian(
     halves: Flat, found: Float[np.ndarray, "*unit node node"], pull: float, l1: float, alpha: float, rho: float
 ) -> tuple[float, Flat]:
-    """The server's: how far W is from what the sites found, from sparse, and from acyclic."""
+    """Compute the server's objective: how far W is from what the sites found, from sparse, and from acyclic."""
     W = joined(halves, found.shape)
     h, h_gradient = acyclicity(W)
     with np.errstate(over="ignore", invalid="ignore"):  # as in the acyclicity itself
@@ -136,10 +136,10 @@ class AgreeingSite(ABC):
 
     @abstractmethod
     def nearest(self, target: Flat, pull: float, start: Flat) -> Flat:
-        """The parameters that minimise the loss per row plus `pull`/2 · |parameters − target|²."""
+        """Return the parameters that minimise the loss per row plus `pull`/2 · |parameters − target|²."""
 
     def answer(self, task: Task) -> Answer:
-        """The parameters plus the multipliers over ρ: all that the server's problem needs of them, in their sum."""
+        """Return the parameters plus the multipliers over ρ: their sum is all that the server's problem needs."""
         if task.name == ROWS.name:
             return Answer(1.0, {"rows": np.array(float(self.rows))})
         if task.name != FIT.name:
@@ -168,7 +168,7 @@ def _flat(arrays: Arrays) -> Flat:
 
 
 def named(flat: Any, template: Arrays) -> dict[str, Any]:
-    """The inverse of `_flat`, for NumPy's arrays and for JAX's."""
+    """Undo `_flat`, for NumPy's arrays and for JAX's."""
     arrays, begin = {}, 0
     for name in sorted(template):
         end = begin + template[name].size

@@ -1,4 +1,4 @@
-"""What all learners have in common: checked parameters, a fit that can be followed and resumed, a result to store."""
+"""The base of all learners: checked parameters, a fit that can be followed and resumed, a result to store."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class Learner(BaseEstimator, ABC):
     """How sites take part (`feddag.learners.regimes`)."""
 
     workers: int | None = None
-    """A parameter of those learners that spread sites over threads."""
+    """A parameter of the learners that spread sites over threads."""
 
     required: Edges = ()
     forbidden: Edges = ()
     tiers: Sequence[Sequence[str]] = ()
     exogenous: Sequence[str] = ()
-    """Parameters of those learners that can be told what is known of the graph."""
+    """Parameters of the learners that use knowledge of the graph."""
 
     graph_: CausalGraph
     adjacency_: Int8[np.ndarray, "node node"]
@@ -161,6 +161,7 @@ class Learner(BaseEstimator, ABC):
         )
 
     def check_parameters(self) -> None:
+        """Refuse a parameter that breaks its constraint."""
         constraints.check(self.get_params(), self.parameter_constraints)
 
     @property
@@ -213,7 +214,7 @@ class Learner(BaseEstimator, ABC):
         return ()
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """What a learner has to show beside graph, scores and history, by name: a run's folder holds it as CSV."""
+        """Return further tables by name; a run's folder holds them as CSV."""
         check_is_fitted(self)
         return {}
 
@@ -240,7 +241,7 @@ class Learner(BaseEstimator, ABC):
         return plots.plot_adjacency(self.graph_, self.edge_scores_, ax)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that was learned, as a JSON document and named arrays; `restore` takes it up again."""
+        """Return all that was learned, as a JSON document and named arrays; `restore` takes it up again."""
         check_is_fitted(self)
         document = {
             "sites": self.sites_,
@@ -251,13 +252,13 @@ class Learner(BaseEstimator, ABC):
         return document, {"edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
-        """Become the fitted estimator, of the same parameters, that `snapshot` was taken of."""
+        """Become the fitted estimator whose `snapshot` this is; the parameters must be the same."""
         self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], arrays["edge_scores"])
         self.communication_ = Ledger(**document["ledger"])
         return self._completed(document["sites"], document["seconds"])
 
     def _completed(self, sites: Sequence[str], seconds: float) -> Self:
-        """With what every learner has beside `graph_`, of which its matrices and names are parts."""
+        """Set the attributes that every learner has beside `graph_`."""
         self.adjacency_, self.edge_scores_ = self.graph_.adjacency, np.asarray(self.graph_.scores)
         self.feature_names_in_ = np.array(self.graph_.names, dtype=object)
         self.n_features_in_ = len(self.graph_.names)
@@ -265,18 +266,19 @@ class Learner(BaseEstimator, ABC):
         return self
 
     def edge_threshold(self) -> float | None:
-        """The score above which an edge stands; None where the scores alone do not decide."""
+        """Return the score above which an edge stands; None where the scores alone do not decide."""
         return None
 
     def knowledge_of(self, columns: Sequence[str]) -> Knowledge:
-        """What the learner was told, or a refusal of what contradicts itself."""
+        """Return what is known of the graph, or refuse what contradicts itself."""
         return Knowledge.of(columns, self.required, self.forbidden, self.tiers, self.exogenous)
 
     def worker_count(self) -> int:
+        """Return the number of threads to use."""
         return self.workers or joblib.cpu_count()
 
     def fingerprint(self, silos: Sequence[Silo]) -> str:
-        """Of all that decides the result, so that a run is never resumed as another."""
+        """Hash all that decides the result, so that a run is never resumed as another."""
         parameters = {name: value for name, value in self.get_params().items() if name != "workers"}
         described = [type(self).__name__, parameters]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=_plain).encode())
@@ -297,5 +299,5 @@ def disclosed(tasks: Iterable[TaskSpec]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter that JSON does not know: a learner, or one of numpy's numbers."""
+    """Convert a parameter that JSON does not know: a learner, or one of numpy's numbers."""
     return type(value).__name__ if isinstance(value, Learner) else float(value)

@@ -112,7 +112,7 @@ class Products:
         return cls(rows, bases, (flat.T @ values / rows).reshape(nodes, functions - 1, nodes), penalties)
 
     def variance(self, target: int, parents: np.ndarray) -> float:
-        """What an additive function of the parents leaves of the target's variance."""
+        """Return the variance of the target that an additive function of the parents leaves."""
         return _Regression(self, target, parents).variance if len(parents) else 1.0
 
     def p_values(self, target: int, parents: np.ndarray) -> Float[np.ndarray, " parent"]:
@@ -157,14 +157,14 @@ class _Regression:
 
 
 def _spline(values: Float[np.ndarray, " row"], functions: int) -> BSpline:
-    """The basis of cubic splines whose knots part the distinct values evenly."""
+    """Return the basis of cubic splines whose knots part the distinct values evenly."""
     knots = np.quantile(np.unique(values), np.linspace(0, 1, functions - _DEGREE + 1))
     knots = np.concatenate([[knots[0]] * _DEGREE, knots, [knots[-1]] * _DEGREE])
     return BSpline(knots, np.eye(functions), _DEGREE)
 
 
 def _curvature(spline: BSpline) -> Float[np.ndarray, "function function"]:
-    """The integral of the product of two second derivatives; these are linear between knots, so Simpson's is exact."""
+    """Integrate products of two second derivatives; these are linear between knots, so Simpson's rule is exact."""
     knots = np.unique(spline.t)
     widths = np.diff(knots)
     second = spline.derivative(2)

@@ -33,11 +33,12 @@ class FromCausalLearn(OneTable):
 
 
 def causal_learn(module: str) -> Any:
+    """Import a module of causal-learn, or say how to install it."""
     return imported(module, "baselines", "This method needs causal-learn")
 
 
 def adjacency_of(endpoints: np.ndarray) -> Adjacency:
-    """From causal-learn's matrix, where [i, j] is the mark at i of the edge between i and j: −1 a tail, 1 an arrow.
+    """Convert causal-learn's matrix, where [i, j] is the mark at i of the edge between i and j: −1 a tail, 1 an arrow.
 
     An edge with two tails is undirected, and so is one with two arrows, by which PC says that its tests contradict each
     other: our graphs have no third kind, and it leaves the direction as open.

@@ -1,4 +1,4 @@
-"""Lets a fit be followed, and keeps its state in a file, so that it can be killed at any moment and taken up again."""
+"""Progress and checkpoints of a fit, so that it can be killed at any moment and resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stateful(Protocol):
 
 
 class FitContext:
-    """One fit as its caller sees it: its clock, whom to tell of a round, and the file that keeps its state."""
+    """The surroundings of one fit: its clock, the caller's `progress`, and the file that keeps its state."""
 
     def __init__(self, progress: Progress | None, checkpoint: str | os.PathLike[str] | None) -> None:
         self.progress = progress
@@ -51,7 +51,7 @@ class FitContext:
         self._earlier.append(seconds)
 
     def part(self, number: int, site: str) -> FitContext:
-        """The same fit as a site that learns alone sees it: the clock of the whole, a name and a file of its own."""
+        """Return the context of one site that learns alone: the same clock, a name and a file of its own."""
         part, progress = copy.copy(self), self.progress
         if progress is not None:
             part.progress = lambda status: progress(replace(status, site=site))
@@ -60,7 +60,7 @@ class FitContext:
         return part
 
     def checkpointer(self, coordinator: Stateful, federation: Stateful | None = None) -> Checkpointer:
-        """Restore coordinator and federation if there is a checkpoint, and keep them from now on."""
+        """Restore the server's side and the sites' from the checkpoint, if there is one, and save them from now on."""
         checkpointer = Checkpointer(self, coordinator, federation)
         checkpointer.restore()
         return checkpointer

@@ -14,7 +14,7 @@ from feddag.learners.registry import METHODS, Method, Regime, find_method
 
 
 def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> Learner:
-    """The learner that a method's name stands for, with these parameters, in a regime: its own where that is None.
+    """Make the learner of a method, with these parameters, in a regime; `None` is the method's own regime.
 
     The regime `"all"` pools the rows of all sites: it is for research.
 
@@ -36,9 +36,10 @@ def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> 
 
 
 def method_of(learner: Learner) -> Method:
-    """The method that a learner follows, in its regime.
+    """Find the method that a learner follows, in its regime.
 
-    Of several the one whose defaults it has, and most of them; then the one whose own regime it is in.
+    Several methods may share a learner. The one whose defaults it has, and most of them, comes first; then the one
+    whose own regime it is in.
     """
     inner, regime = learner.inner, learner.regime
     kind, parameters = type(inner), inner.get_params()

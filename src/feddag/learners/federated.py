@@ -1,6 +1,6 @@
-"""The base of learners with two sides: one stays with a site's rows, the other asks all sites and sees weighted means.
+"""The base of learners with two sides: one stays with a site's rows, the other sees weighted means of all answers.
 
-Whatever carries the tasks from one side to the other, the learner is the same.
+The learner is the same whatever carries the tasks from one side to the other.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class FederatedLearner(Learner):
 
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
-        """The side that stays with the rows. `position` is the site's place among all sites."""
+        """Return the side that stays with the rows. `position` is the site's place among all sites."""
 
     @abstractmethod
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
-        """Set the learned attributes, as of `fit_silos`, by what the sites answer."""
+        """Learn from the sites' answers, and set the same attributes as `fit_silos`."""
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of one study, with bounds on what each brings: a site on a network refuses all else.
@@ -63,10 +63,11 @@ class FederatedLearner(Learner):
 
     @contextmanager
     def in_process(self, silos: Sequence[Silo]) -> Iterator[InProcess]:
+        """Open a federation of all sites in this process."""
         sites = [self.site(silo, position) for position, silo in enumerate(silos)]
         with InProcess(sites, min(self.site_worker_count(), len(sites))) as federation:
             yield federation
 
     def site_worker_count(self) -> int:
-        """Threads that sites are spread over."""
+        """Return the number of threads that sites are spread over."""
         return self.worker_count()

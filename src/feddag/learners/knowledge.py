@@ -74,7 +74,7 @@ class Knowledge:
         return cls(*(tuple(parents_of(matrix)) for matrix in (must, ~cannot, closure)))
 
     def requiring(self, cause: int, effect: int) -> Self | None:
-        """The same, and that this edge must be; None if that cannot be."""
+        """Require one more edge; return None if it is impossible."""
         if self.impossible[cause, effect]:
             return None
         required, earlier = list(self.required), self.before[cause] | 1 << cause
@@ -86,7 +86,7 @@ class Knowledge:
         return replace(self, required=tuple(required), before=tuple(before))
 
     def admissible(self, order: Sequence[int]) -> list[int]:
-        """The same order, but that required causes come first."""
+        """Change an order so that required causes come first."""
         found: list[int] = []
         waiting, placed = list(order), 0
         while waiting:

@@ -90,7 +90,7 @@ class NOTEARS(FromMoments):
     def solve(
         self, covariance: Float[np.ndarray, "node node"], known: Knowledge, note: Note = lambda figures: None
     ) -> Float[np.ndarray, "node node"]:
-        """The weights before any threshold; [i, j] is that of the edge i → j."""
+        """Return the weights before any threshold; [i, j] belongs to the edge i → j."""
         nodes = len(covariance)
         weights = np.zeros(2 * nodes**2)  # W⁺ and W⁻
         # the diagonal and what else cannot be are fixed at zero

@@ -89,7 +89,7 @@ class NOTEARSMLPADMM(ConsensusADMM):
 
 
 def _arrays(params: Parameters) -> dict[str, np.ndarray]:
-    """A model's parameters as the server wants them: `W[unit, i, j]`, and whatever else there is."""
+    """Name a model's parameters as the server does: `W[unit, i, j]`, and all others."""
     arrays = {"W": params["graph"].transpose(1, 2, 0), **prefixed("mechanism", params["mechanism"])}
     return {name: array.astype(np.float64) for name, array in arrays.items()}
 
@@ -114,7 +114,7 @@ class _Networks(AgreeingSite):
 
 @cache
 def _compiled_objective(model: NOTEARSMLP, nodes: int) -> Any:
-    """What a site minimises, of the same size whatever the pull, and its gradient."""
+    """Compile what a site minimises, of the same size whatever the pull, and its gradient."""
     template = _arrays(model.init(np.random.default_rng(), nodes))
 
     def objective(flat, target, pull, data):

@@ -48,11 +48,12 @@ class Method:
     """Rises when the same data and parameters give another result: experiments then run their cells again."""
 
     def learner(self) -> type[Learner]:
+        """Import the learner's class."""
         module, name = self.estimator.split(":")
         return getattr(import_module(module), name)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """The learner's parameters with their types, and the defaults that this name gives them."""
+        """Return the learner's parameters with their types, and this method's defaults."""
         own = inspect.signature(self.learner(), eval_str=True).parameters
         return {
             name: each.replace(default=self.defaults.get(name, each.default), kind=inspect.Parameter.KEYWORD_ONLY)
@@ -76,7 +77,7 @@ class Method:
 
 
 class _Methods(MutableMapping[str, Method]):
-    """Ours and, from the first look on, those that other packages bring; what cannot be used is told, and left out."""
+    """Our methods and, from the first look on, those of other packages; an unusable one is left out with a warning."""
 
     def __init__(self, own: Iterable[Method]) -> None:
         self._known = {method.name: method for method in own}
@@ -255,6 +256,7 @@ METHODS = _Methods(
 
 
 def find_method(name: str) -> Method:
+    """Return a method by name, or refuse an unknown name with the known ones."""
     if name in METHODS:
         return METHODS[name]
     close = get_close_matches(str(name), METHODS, n=1)

@@ -29,11 +29,12 @@ Note = Callable[[dict[str, float]], None]
 
 @dataclass
 class Records:
-    """What a learner took down."""
+    """The figures that a learner noted."""
 
     rows: list[dict[str, float]] = field(default_factory=list)
 
     def to_frame(self) -> pd.DataFrame:
+        """Return one row per note."""
         return pd.DataFrame(self.rows)
 
 
@@ -43,7 +44,7 @@ class SinglePass(Learner):
     history_: Records
 
     def _once(self, context: FitContext, learn: Callable[[Note], CausalGraph], ledger: Ledger) -> None:
-        """Set the graph with its scores, as `learn` finds them, and what was sent for it, as `ledger` then says."""
+        """Set the graph that `learn` returns, the history, and the bytes that `ledger` has counted by then."""
         started = time.monotonic()
         outcome = _Outcome()
         checkpointer = context.checkpointer(outcome)
@@ -94,7 +95,7 @@ class FederatedSinglePass(SinglePass, FederatedLearner):
 
     @abstractmethod
     def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
-        """The graph with its scores."""
+        """Return the graph with its scores."""
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
         self._once(context, lambda note: self.learn_once(federation, columns, note), federation.ledger)
@@ -105,7 +106,7 @@ class OneTable(SinglePass):
 
     @abstractmethod
     def learn_table(self, table: Silo) -> CausalGraph:
-        """The graph with its scores."""
+        """Return the graph with its scores."""
 
     def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
         self._once(context, lambda note: self.learn_table(silos[0]), Ledger())
@@ -129,6 +130,7 @@ def check_rank(silos: Sequence[Silo]) -> None:
 
 
 def check_covariance(covariance: Float[np.ndarray, "node node"], rows: int, columns: Sequence[str], where: str) -> None:
+    """Refuse a covariance matrix from too few rows, or in which a variable is a linear function of others."""
     if rows <= len(columns):
         raise FeddagError(f"{where}: {rows} rows are too few for {len(columns)} columns. Give more rows than columns.")
     deviations = np.sqrt(covariance.diagonal())

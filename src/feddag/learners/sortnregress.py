@@ -56,14 +56,14 @@ class SortnRegress(FromMoments):
 
 
 def r2(covariance: Float[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
-    """The share of each variable's variance that a regression on all others explains."""
+    """Return the share of each variable's variance that a regression on all others explains."""
     return 1 - 1 / (covariance.diagonal() * np.linalg.inv(covariance).diagonal())
 
 
 def _regression(
     covariance: Float[np.ndarray, "node node"], before: np.ndarray, node: int, rows: int
 ) -> Float[np.ndarray, " before"]:
-    """The coefficients of an adaptive lasso, as scikit-learn's `LassoLarsIC(criterion="bic")` finds them from rows."""
+    """Fit an adaptive lasso, as scikit-learn's `LassoLarsIC(criterion="bic")` does from rows."""
     products = covariance[np.ix_(before, before)] * rows
     with_node = covariance[before, node] * rows
     own = covariance[node, node] * rows

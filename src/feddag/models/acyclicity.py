@@ -19,7 +19,7 @@ _TAYLOR_DEGREE = 8  # with ‖A‖ scaled below 1/2 the remainder is under 1e-8 
 
 
 def _norm(A: Float[Array, "d d"]) -> Float[Array, ""]:
-    """The largest column sum, a bound on the spectral radius of `A ≥ 0`."""
+    """Return the largest column sum, a bound on the spectral radius of `A ≥ 0`."""
     return A.sum(axis=0).max()
 
 
@@ -95,7 +95,7 @@ log_determinant.defvjp(_log_determinant_forward, _log_determinant_backward)
 
 
 def polynomial(A: Float[Array, "d d"]) -> Float[Array, ""]:
-    """`tr((I + A/d)^d) − d`, the constraint of DAG-GNN (Yu et al. 2019).
+    """Compute `tr((I + A/d)^d) − d`, the constraint of DAG-GNN (Yu et al. 2019).
 
     With `E = B − I` and `F = C − I`, a product reads `BC − I = E + F + EF`.
     """

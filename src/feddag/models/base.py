@@ -1,4 +1,4 @@
-"""What the learners ask of a structural model."""
+"""The interface of structural models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PyTree = Any
 
 
 def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
-    """Steps in proportion to each weight, but never smaller than the weights that still close a cycle, which are √h.
+    """Scale steps by each weight, but by no less than the weights that still close a cycle, which are √h.
 
     With steps of constant size these weights would jitter about zero, and a growing ρ would tear the others down
     with them. With √h for all, the large weights would freeze as h falls, and could not refit once edges are cut.
@@ -21,7 +21,7 @@ def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
 
 
 def without_loops(A: Float[Array, "node node"]) -> Float[Array, "node node"]:
-    """A variable is no cause of itself."""
+    """Set the diagonal to zero: a variable is no cause of itself."""
     return A * (1 - jnp.eye(len(A), dtype=A.dtype))
 
 
@@ -50,42 +50,42 @@ class Model(Protocol):
     """Whether the graph's parameters say something without the mechanism's, so that they can be shared alone."""
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
-        """Parameters to start from."""
+        """Draw parameters to start from."""
         ...
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> PyTree:
-        """What the fit needs of a silo: its rows, or less where less will do."""
+        """Return what the fit needs of a silo: its rows, or less where less suffices."""
         ...
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
-        """One draw of the differentiable adjacency matrix; `[i, j]` is the edge i → j."""
+        """Draw the differentiable adjacency matrix; `[i, j]` is the edge i → j."""
         ...
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: PyTree) -> Float[Array, ""]:
-        """Half the squared error per row, summed over the nodes (the first term of eq. 5, negated).
+        """Return half the squared error per row, summed over the nodes (the first term of eq. 5, negated).
 
-        With it what else the model minimises, whatever the graph.
+        Add what else the model minimises, whatever the graph.
         """
         ...
 
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """What the weight λ stands before."""
+        """Return the term that λ weighs."""
         ...
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
-        """The steps to take where Adam proposes `updates`, once the graph is as near to acyclic as `h`."""
+        """Return the steps to take where Adam proposes `updates`, given the acyclicity `h`."""
         ...
 
     def held(self, graph: PyTree, *, impossible: Edges, certain: Edges) -> PyTree:
-        """The graph's parameters without some edges and, where edges have probabilities, with others for certain."""
+        """Remove impossible edges and, where edges have probabilities, make certain ones certain."""
         ...
 
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:
-        """The strength of each edge by the graph's parameters, to be held against the threshold."""
+        """Score each edge by the graph's parameters, for comparison with the threshold."""
         ...
 
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
-        """Each node's value as its parents in `adjacency` explain it."""
+        """Predict each node from its parents in `adjacency`."""
         ...

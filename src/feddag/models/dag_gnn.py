@@ -88,7 +88,7 @@ class DAGGNN:
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
-        """The decoded value where Z is zero."""
+        """Decode the value where Z is zero."""
         mechanism = params["mechanism"]
         A = jnp.sinh(_AMPLIFICATION * params["graph"]) * adjacency
         encoded = A.T @ (_network(mechanism["encoder"], values.T) + mechanism["shift"])

@@ -24,6 +24,7 @@ def padded_rows(rows: int) -> int:
 
 
 def prepared_rows(values: Float[np.ndarray, "row node"], precision: type[np.floating] = np.float32) -> Rows:
+    """Pad a table and weigh its rows, so that sites of many sizes share few compiled programs."""
     rows, nodes = values.shape
     padded = np.zeros((nodes, padded_rows(rows)), precision)
     padded[:, :rows] = values.T

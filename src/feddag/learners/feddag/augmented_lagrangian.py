@@ -28,7 +28,7 @@ class Schedule:
 
 
 def default_pair(nodes: int, sharing: str, acyclicity: str) -> tuple[float, float]:
-    """`ρ_init` and `β` where the user names none."""
+    """Return the default `ρ_init` and `β`."""
     if acyclicity == "log-det":
         # The published pairs are for tr(e^A). Here a cycle of two weighs 1/d², and ρh² must press as hard at any d;
         # the factor was chosen on 10 nodes.
@@ -37,7 +37,7 @@ def default_pair(nodes: int, sharing: str, acyclicity: str) -> tuple[float, floa
 
 
 def published_pair(nodes: int, sharing: str) -> tuple[float, float]:
-    """`ρ_init` and `β` for a number of nodes: the published ones at 10, 20 and 40.
+    """Return `ρ_init` and `β` for a number of nodes: the published pairs at 10, 20 and 40.
 
     Their logarithms follow a monotone cubic between these, and go on with its end slopes: below 10 per node, above 40
     per relative growth, lest ρ vanish in single precision.
@@ -73,10 +73,11 @@ class AugmentedLagrangian:
 
     @classmethod
     def start(cls, schedule: Schedule) -> AugmentedLagrangian:
+        """Return the coefficients of the first sub-problem."""
         return cls(alpha=schedule.alpha_init, rho=schedule.rho_init)
 
     def after(self, h: float, schedule: Schedule) -> AugmentedLagrangian:
-        """The next sub-problem, once this one has reached the acyclicity `h`.
+        """Return the next sub-problem, once this one has reached the acyclicity `h`.
 
         With `rho_update="repeat"`, as in the published figures, ρ is raised and the problem solved again until h has
         fallen by γ, and only then is α updated; with `"once"`, as Algorithm 1 is printed, both happen every time.

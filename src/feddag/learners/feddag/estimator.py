@@ -281,7 +281,7 @@ class FedDAG(FederatedLearner):
         return self
 
     def predict(self, X: pd.DataFrame | ArrayLike, site: str) -> Float[np.ndarray, "row node"]:
-        """Each variable as a site's mechanisms explain it by its parents in the learned graph.
+        """Predict each variable from its parents in the learned graph, by a site's mechanisms.
 
         A DataFrame's columns are found by name; an array's are taken in the order of `feature_names_in_`.
         """
@@ -325,6 +325,7 @@ class FedDAG(FederatedLearner):
         return int(self.participation)
 
     def plan(self, columns: Sequence[str], sites: int) -> Plan:
+        """Return what the server needs to know before the first round."""
         rho_init, beta = default_pair(len(columns), self._shared(), self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
         return Plan(
@@ -355,7 +356,7 @@ class FedDAG(FederatedLearner):
         )
 
     def _shared(self) -> str:
-        """What a site shares, if only with itself."""
+        """Return what a site shares, if only with itself."""
         return "all" if self.sharing == "all" else "graph"
 
     def edge_threshold(self) -> float:
@@ -366,7 +367,7 @@ class FedDAG(FederatedLearner):
         return CausalGraph(threshold_to_dag(scores, self.edge_threshold(), kept), columns, scores)
 
     def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[_Learned]:
-        """Every site is a federation of its own; several of them run at a time."""
+        """Learn at every site as a federation of its own, several at a time."""
 
         def learn(position: int, silo: Silo) -> _Learned:
             with InProcess([self.site(silo, position)], 1) as federation:

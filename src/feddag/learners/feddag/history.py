@@ -43,6 +43,7 @@ class FedDAGRound:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> FedDAGRound:
+        """Take up a round that `FedDAGHistory.snapshot` returned."""
         sites = record["sites"]
         return cls(**{**record, "sites": None if sites is None else SiteView(**sites)})
 
@@ -55,20 +56,20 @@ class FedDAGHistory:
     graphs: list[Float[np.ndarray, "..."]] = field(default_factory=list)
 
     def snapshot(self) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-        """The rounds in the types that JSON has, and the graphs by number."""
+        """Return the rounds in the types of JSON, and the graphs by number."""
         graphs = {f"{k}": graph for k, graph in enumerate(self.graphs)}
         return [asdict(round_) for round_ in self.rounds], graphs
 
     @classmethod
     def restored(cls, rounds: list[dict[str, Any]], graphs: Mapping[str, np.ndarray]) -> FedDAGHistory:
-        """The inverse of `snapshot`."""
+        """Take up what `snapshot` returned."""
         return cls(
             rounds=[FedDAGRound.from_dict(record) for record in rounds],
             graphs=[graphs[f"{k}"] for k in range(len(graphs))],
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per round; per-site columns are named `loss[site]` and `fit[site]`."""
+        """Return one row per round; per-site columns are named `loss[site]` and `fit[site]`."""
         return pd.DataFrame([_flat(round_) for round_ in self.rounds])
 
 
@@ -83,7 +84,7 @@ def _flat(round_: FedDAGRound) -> dict[str, Any]:
 
 
 def mean_distances(scores: Float[np.ndarray, "site node node"], threshold: float) -> tuple[float, float]:
-    """ℓ1 distance and SHD between two sites' graphs, averaged over all pairs of sites.
+    """Average the ℓ1 distance and the SHD between two sites' graphs over all pairs of sites.
 
     Both count over all pairs at once, so that a hundred sites cost no more than ten times ten: sorted values enter
     the ℓ1 sum with fixed signs, and m sites of which n_c agree on type c differ in (m² − Σ n_c²)/2 pairs.

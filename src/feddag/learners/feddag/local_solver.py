@@ -54,7 +54,7 @@ class Objective:
         rho: Float[Array, ""],
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The loss to minimise, and its first term alone."""
+        """Return the loss to minimise, and its first term alone."""
         params = self.held(params)
         adjacency = self.model.adjacency(params, key)
         fit = self.model.fit(params, adjacency, data)
@@ -63,7 +63,7 @@ class Objective:
         return fit + self.l1 * self._sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
 
     def held(self, params: Parameters) -> Parameters:
-        """The parameters with what is known in the place of what they say about it."""
+        """Set edges that are known to their known values."""
         if self.knowledge is None:
             return params
         impossible, certain = self.knowledge.impossible, self.knowledge.certain
@@ -85,7 +85,7 @@ class Objective:
         return self.model.sparsity(params, adjacency)
 
     def edge_scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
-        """Of the model, by its parameters and by what is known."""
+        """Score each edge by the model's parameters and by what is known."""
         return self.model.edge_scores(np.asarray(self.held(params)["graph"]))
 
 
@@ -94,11 +94,12 @@ SERVER = -1
 
 
 def site_key(seed: int, position: int) -> PRNGKeyArray:
-    """What a site's masks are drawn from."""
+    """Return the key that a site's masks are drawn from."""
     return jax.random.fold_in(jax.random.key(seed), position + 1)
 
 
 def initial_parameters(model: Model, nodes: int, seed: int, position: int) -> Parameters:
+    """Draw a model's first parameters: a function of the seed and the site's place."""
     return model.init(np.random.default_rng([seed, position + 1]), nodes)
 
 
@@ -109,7 +110,7 @@ def _optimiser(learning_rate: float) -> optax.GradientTransformation:
 
 @cache
 def _compiled_phase(objective: Objective, steps: int) -> Any:
-    """`steps` steps of Adam as one program: no Python between them."""
+    """Compile `steps` steps of Adam to one program: no Python between them."""
     optimiser = _optimiser(objective.learning_rate)
 
     def phase(params, optimiser_state, data, alpha, rho, h, key):
@@ -185,9 +186,10 @@ class LocalSolver:
 
 
 def shared_part(params: Parameters, sharing: str) -> dict[str, np.ndarray]:
-    """What leaves a site: the graph's parameters (GS-FedDAG), or all of them (AS-FedDAG)."""
+    """Select what leaves a site: the graph's parameters (GS-FedDAG), or all of them (AS-FedDAG)."""
     return flatten(params if sharing == "all" else {"graph": params["graph"]})
 
 
 def take_over(params: Parameters, shared: Arrays) -> Parameters:
+    """Replace the shared part of the parameters."""
     return unflatten(params, flatten(params) | dict(shared))

@@ -83,6 +83,7 @@ class OuterLoop:
 
     @property
     def history(self) -> FedDAGHistory:
+        """All rounds so far."""
         return self._state.history
 
     @property
@@ -117,7 +118,7 @@ class OuterLoop:
         return settled(graphs, state.history.rounds[-1].h, plan.patience)
 
     def _aggregate(self, steps: int) -> FedDAGRound:
-        """One round: all sites update themselves, those drawn are averaged, the average goes to all."""
+        """Run one round: all sites learn, those drawn are averaged, and the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
         lagrangian = state.lagrangian
         state.shared = SOLVE.ask(
@@ -152,6 +153,7 @@ class OuterLoop:
         )
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the server's state as a JSON document and named arrays."""
         state = self._state
         rounds, graphs = state.history.snapshot()
         document = {
@@ -165,6 +167,7 @@ class OuterLoop:
         return document, prefixed("shared", state.shared) | prefixed("graphs", graphs)
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take up what `snapshot` returned."""
         self._state = _State(
             lagrangian=AugmentedLagrangian(**document["lagrangian"]),
             shared=under("shared", arrays),
@@ -190,13 +193,13 @@ def settled(graphs: Sequence[Bool[np.ndarray, "node node"]], h: float, patience:
 
 
 def _draw_participants(sites: int, participants: int, seed: int, round_: int) -> tuple[int, ...]:
-    """Which sites enter this round's average: a function of the seed and the round alone."""
+    """Draw the sites that enter this round's average: a function of the seed and the round alone."""
     chosen = np.random.default_rng([seed, round_]).choice(sites, size=participants, replace=False)
     return tuple(sorted(chosen.tolist()))
 
 
 def _expected_acyclicity(objective: Objective, params: Parameters, seed: int, round_: int) -> float:
-    """`E[h(U)]` over a few masks drawn from the averaged parameters."""
+    """Estimate `E[h(U)]` over a few masks drawn from the averaged parameters."""
     key = jax.random.fold_in(site_key(seed, SERVER), round_)
     return float(_compiled_acyclicity(objective)(params, key))
 
