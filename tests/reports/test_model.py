@@ -58,6 +58,7 @@ def network_run(copied, notears_run):
         "data": {"missing": "error"},
         "study": {"digest": "0" * 64, "trust": {"assess": True}},
         "privacy": {"epsilon": 0.5, "of": 2.0, "delta": 1e-5},
+        "federation": {"rounds": 3, "rows": 4321, "absent": {"Lyon": "not connected"}, "refused": {}},
         "started": "2026-01-31T23:00:00+00:00",
         "finished": "2026-02-01T01:05:00+00:00",
     }
@@ -204,7 +205,7 @@ def test_sites_that_learned_alone_have_sent_nothing(run_of):
 def test_a_network_run_shows_what_the_server_knows(network_run):
     report = report_of(network_run)
     facts = {fact.name: fact.value for fact in report.facts}
-    assert "Rows" not in facts  # each site knows its own
+    assert facts["Rows"] == "4,321"
     assert facts["Took"] == "2 h 5 min"  # from start to result, not the time of reading it
     assert table(report, "Sites").headings == ("site", "bytes sent", "bytes received")
     assert not report.find(Code)
@@ -213,6 +214,13 @@ def test_a_network_run_shows_what_the_server_knows(network_run):
     assert "ε = 0.5 was spent of 2" in told
     assert "0" * 64 in told
 
+    warnings = [each.items for each in report.find(Bullets) if each.role == "warnings"]
+    assert warnings == [("Site 'Lyon' was out of reach at the end: not connected",)]
+
     record = json.loads((network_run / "run.json").read_text())
-    write_record(network_run, record | {"study": {"digest": "0" * 64, "trust": {"assess": False}}})
-    assert "For the checks" not in " ".join(each.text for each in report_of(network_run).find(Paragraph))
+    less = {"study": {"digest": "0" * 64, "trust": {"assess": False}}, "federation": {"rows": None}}
+    write_record(network_run, record | less)
+    report = report_of(network_run)
+    assert "For the checks" not in " ".join(each.text for each in report.find(Paragraph))
+    assert "Rows" not in [fact.name for fact in report.facts]
+    assert "warnings" not in [each.role for each in report.find(Bullets)]

@@ -30,7 +30,7 @@ class StudyResult:
     assessment: Assessment | None
     """The checks of the graph; `None` if the study has none, or they could not be made."""
     record: dict[str, Any]
-    """Rounds, sites that were lost, and the privacy that was spent, for the run's record."""
+    """Rounds, the sum of rows if it is known, sites that were lost, and the privacy that was spent."""
 
     @property
     def message(self) -> str:
@@ -61,7 +61,12 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
     finally:
         server.close()
     record: dict[str, Any] = {
-        "federation": {"rounds": server.rounds, "absent": server.absent, "refused": server.refused}
+        "federation": {
+            "rounds": server.rounds,
+            "rows": None if study.privacy.differential else server.rows,  # noise would make it look exact, and wrong
+            "absent": server.absent,
+            "refused": server.refused,
+        }
     }
     spent = spent_privacy(study, server.rounds)
     return StudyResult(learner, assessment, record if spent is None else record | {"privacy": spent})

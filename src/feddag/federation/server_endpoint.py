@@ -69,6 +69,8 @@ class ServerEndpoint:
         """Sites that took too long for a task, and are still at it."""
         self.refused: dict[str, str] = {}
         """Sites that will not go on, and why: to wait for them is of no use."""
+        self.rows: int | None = None
+        """The rows of all sites together, once a task has asked for them by an output named `rows`."""
         self._terms = terms
         self._calls = dict(calls)
         self._journal = journal
@@ -106,6 +108,8 @@ class ServerEndpoint:
         for site in self.sites:
             self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
         self.summed = entry.summed
+        if "rows" in entry.mean and entry.summed == len(self.sites):
+            self.rows = round(float(entry.mean["rows"]) * entry.summed)
         return dict(entry.mean)
 
     def decide(self, question: str, answer: Callable[[], bool]) -> bool:

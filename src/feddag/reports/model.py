@@ -67,7 +67,7 @@ def _lead(run: Run) -> str:
         return "Learned from the rows of all sites in one table."
     if run.result().learned_alone:
         return "Each site learned alone, and the graph combines what they found. No row left its site."
-    return "The sites learned together. No row left its site: only sums over rows did."
+    return "The sites learned together. No row left its site: only sums did."
 
 
 def _facts(run: Run) -> list[Fact]:
@@ -91,9 +91,10 @@ def _facts(run: Run) -> list[Fact]:
 
 
 def _rows(run: Run) -> int | None:
-    """Count the rows of all sites; a network run does not know them."""
-    counts = [site.get("rows") for site in run.record["sites"]]
-    return None if None in counts else sum(counts)
+    """Return the rows of all sites together; `None` if a network run never asked for their sum."""
+    if run.record.get("federated"):
+        return run.record.get("federation", {}).get("rows")
+    return sum(site["rows"] for site in run.record["sites"])
 
 
 def _seconds(run: Run) -> float:
@@ -197,10 +198,21 @@ def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
     names = drawing.graph.names
     return [
         *(Paragraph(text, "note") for text in texts if text),
+        *_lost_sites(run),
         _site_table(run),
         Subheading(f"The {len(names)} variables"),
         Paragraph(", ".join(names), "names"),
     ]
+
+
+def _lost_sites(run: Run) -> list[Block]:
+    federation = run.record.get("federation", {})
+    texts = [
+        f"Site {site!r} {words}: {reason}"
+        for name, words in (("absent", "was out of reach at the end"), ("refused", "did not go on"))
+        for site, reason in federation.get(name, {}).items()
+    ]
+    return [Bullets(tuple(texts), "warnings")] if texts else []
 
 
 def _what_left_a_site(run: Run) -> str:
@@ -225,7 +237,7 @@ def _site_table(run: Run) -> Table:
     history, sent, received = learner.history_frame(), learner.communication_.sent, learner.communication_.received
     last: Any = history.iloc[-1] if len(history) else {}
     columns: dict[str, list[Any]] = {"site": sites}
-    if _rows(run) is not None:
+    if not run.record.get("federated"):
         columns["rows"] = [site["rows"] for site in run.record["sites"]]
     accounts = run.accounts()
     for words, counts in (

@@ -40,3 +40,17 @@ def test_units_are_agreed_on_as_the_study_says(tmp_path, scale):
     there, _ = Net(tmp_path, study_of(method, more=f'[data]\nscale = "{scale}"\n')).learn()
     np.testing.assert_allclose(there.edge_scores_, here, rtol=1e-5, atol=1e-7)
     assert not np.allclose(here, in_given_units, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows"),
+    [
+        ('name = "notears"', 300),
+        ('name = "notears-admm"\nparameters = { it_max = 2 }', 300),
+        ('name = "search"\nparameters = { restarts = 0, sharing = "all" }', 300),
+        (LINEAR, None),  # averages parameters, and never asks for rows
+    ],
+)
+def test_the_record_holds_the_sum_of_rows_if_the_method_asked_for_it(tmp_path, method, rows):
+    net = Net(tmp_path, study_of(method))
+    assert net.run(net.server()).record["federation"]["rows"] == rows
