@@ -5,9 +5,27 @@ import json
 import numpy as np
 import pytest
 
-from feddag.deployment.study_tasks import known_tasks
 from feddag.federation.audit import AuditLog, verify
 from feddag.federation.protection import PROTECTING, SECURE_SUM
+from feddag.federation.tasks import Output, TaskSpec
+
+TASKS = (
+    TaskSpec(
+        "feddag.solve",
+        "Parameters of the common graph, after some steps of learning on the site's own rows",
+        {"graph": Output("for each possible edge its logit or its weights", None)},
+    ),
+    TaskSpec(
+        "moments.sums",
+        "The number of rows, and the sum of each variable",
+        {"rows": Output("the number of rows"), "sum": Output("for each variable its sum over all rows", ("variable",))},
+    ),
+    TaskSpec(
+        "search.family-grams",
+        "How functions of some sets of variables vary together",
+        {"second/*": Output("for each pair of these functions the mean of their product", None)},
+    ),
+)
 
 
 @pytest.fixture
@@ -15,8 +33,8 @@ def log(tmp_path):
     path = tmp_path / "audit.jsonl"
     U, moments = {"graph": np.zeros((10, 10), np.float32)}, {"rows": np.array(5.0), "sum": np.zeros(7)}
     with AuditLog(path, "ab" * 32, "north") as opened:
-        for task in ("feddag.solve", "moments.sums", "search.family-grams"):
-            opened.declare(known_tasks()[task])
+        for task in TASKS:
+            opened.declare(task)
         for round_ in range(60):
             opened.record("in", "feddag.solve", round_, U, b"x" * 500)
             opened.record("out", "feddag.solve", round_, U, b"x" * 400, protection=SECURE_SUM, sites=4)
