@@ -86,13 +86,15 @@ class SiteTerms:
 
     name: str
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Of variables that are called otherwise there, the column."""
+    """The columns of variables that have another name there."""
     identity: str | None = None
     """The site's Ed25519 public key, in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
 class FederationTerms:
+    """How many sites must answer, and in what time."""
+
     quorum: int
     """So many sites must answer a task, or the run stops. More than half of the sites, and at least three (or all)
     unless the study says otherwise."""
@@ -112,6 +114,8 @@ class DifferentialPrivacy:
 
 @dataclass(frozen=True)
 class PrivacyTerms:
+    """How sums are protected."""
+
     secure_sum: bool
     """On unless one or two sites are named: the sum of two tells each the other's."""
     differential: DifferentialPrivacy | None = None
@@ -119,8 +123,10 @@ class PrivacyTerms:
 
 @dataclass(frozen=True)
 class TrustTerms:
+    """Which checks follow the fit."""
+
     assess: bool
-    """Off unless asked for: it takes further sums, of moments of all variables and of scores of graphs."""
+    """Off by default: it needs further sums, of moments of all variables and of scores of graphs."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +148,17 @@ class Study:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a study from its file."""
         return cls.of(_toml(path), os.fspath(path))
 
     @classmethod
     def parse(cls, text: str, source: str = "The study") -> Self:
+        """Read a study from text; `source` names it in errors."""
         return cls.of(_parsed(text, source), source)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], source: str = "The study") -> Self:
-        """From the file's content; every refusal names file, key, value and remedy."""
+        """Make a study of the file's content; every refusal names file, key, value and remedy."""
         top = _Table(source, "", document, _TABLES["study"])
         variables = _variables(top.table("variables", required=True))
         sites = _sites(top.table("sites"), [variable.name for variable in variables])
@@ -169,7 +177,7 @@ class Study:
         )
 
     def document(self) -> dict[str, Any]:
-        """The content in the file's layout, all defaults written out: `of` takes it up again."""
+        """Return the content in the file's layout, all defaults written out: `of` reads it again."""
         return {
             "name": self.name,
             "variables": {variable.name: _described(variable) for variable in self.variables},
@@ -193,10 +201,11 @@ class Study:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Return the names of the variables."""
         return tuple(variable.name for variable in self.variables)
 
     def site(self, name: str) -> SiteTerms:
-        """The terms of a site: by name, or the common ones where the study names no sites."""
+        """Return the terms of a site: by name, or the common ones where the study names no sites."""
         for site in self.sites:
             if site.name == name:
                 return site
@@ -208,12 +217,12 @@ class Study:
         )
 
     def site_columns(self, site: str) -> dict[str, str]:
-        """By variable, what its column is called at a site."""
+        """Return the name of each variable's column at a site."""
         renamed = self.site(site).columns
         return {variable.name: renamed.get(variable.name, variable.name) for variable in self.variables}
 
     def learner(self) -> Learner:
-        """The learner that the study asks for, its knowledge among the parameters."""
+        """Make the study's learner, with the study's knowledge among its parameters."""
         try:
             check_obedience(self.method.name, self.knowledge)
             for key in self.knowledge:
@@ -250,7 +259,7 @@ def check_obedience(method: str, knowledge: Iterable[str]) -> None:
 
 
 def read_knowledge(path: str | os.PathLike[str]) -> dict[str, list[Any]]:
-    """A file with the keys of a study's `[knowledge]`, as parameters of a learner; those that say something."""
+    """Read a file with the keys of a study's `[knowledge]`, as parameters of a learner, without empty ones."""
     return _statements(_Table(os.fspath(path), "", _toml(path), _TABLES["knowledge"]))
 
 
@@ -315,7 +324,7 @@ class _Table:
         return value
 
     def table(self, key: str, known: str | None = None, *, required: bool = False) -> _Table:
-        """The table of that name; its keys are those of its own name in `_TABLES`, or of `known`."""
+        """Return the table of that name; its keys are those of its own name in `_TABLES`, or of `known`."""
         content = self.take(key, _TABLE, _REQUIRED if required else {})
         return _Table(self.source, f"{self.path}{key}.", content, _TABLES.get(known or key))
 

@@ -18,7 +18,7 @@ _FEW = 10
 
 
 def template(name: str, data: str | None, sites: Sequence[str], method: str) -> str:
-    """A study that can be parsed as it stands; variables come from the columns of `data` where it is given."""
+    """Write a study that can be parsed as it stands; with `data`, the variables are its columns."""
     find_method(method)
     variables = _EXAMPLES if data is None else _variables(data)
     tables = "\n".join(map(_site, sites)) if sites else "# [sites.basel]\n"

@@ -78,18 +78,21 @@ def loaded(path: str) -> Any:
 
 
 class Commands(TyperGroup):
-    """Of the command line itself, or of a group in it."""
+    """The commands of the command line, or of a group in it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """List the commands in the order in which they are declared."""
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find a command, and import it only now."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or isinstance(command, Commands):
             return name, command, rest
         return name, loaded(name if ctx.parent is None else f"{ctx.info_name} {name}"), rest
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command, and print a user's mistake without a traceback."""
         try:
             return super().invoke(ctx)
         except FeddagError as error:

@@ -60,6 +60,7 @@ class Interruption:
         return "Stopping after this round (Ctrl-C: now)." if self._requested else ""
 
     def raise_if_requested(self) -> None:
+        """Raise `KeyboardInterrupt` if the user asked to stop."""
         if self._requested:
             raise KeyboardInterrupt
 

@@ -24,6 +24,8 @@ _LOOKS: dict[Verdict, tuple[str, str]] = {
 
 
 class Edge(NamedTuple):
+    """An edge as the tables show it."""
+
     source: str
     target: str
     directed: bool
@@ -39,6 +41,7 @@ def stdout() -> Console:
 
 
 def edges_of(graph: CausalGraph) -> list[Edge]:
+    """List the edges of a graph, the directed ones first."""
     return [Edge(*ends, directed=True) for ends in graph.edges] + [
         Edge(*ends, directed=False) for ends in graph.undirected_edges
     ]
@@ -77,6 +80,7 @@ def edge_table(graph: CausalGraph) -> Table:
 
 
 def show_edges(console: Console, learned: Learner) -> None:
+    """Print the edges of a learned graph, and which of them may be there by chance."""
     console.print(edge_table(learned.graph_))
     doubtful = {frozenset(edge) for edge in learned.doubtful_edges}
     if doubtful:
@@ -85,6 +89,7 @@ def show_edges(console: Console, learned: Learner) -> None:
 
 
 def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
+    """Make a table of edges and their verdicts."""
     table = bare_table("edge")
     table.add_column("")
     for edge, verdict in judged:

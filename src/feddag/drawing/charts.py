@@ -74,7 +74,7 @@ def make_charts(history: pd.DataFrame) -> list[Chart]:
 
 
 def _of_all_sites(history: pd.DataFrame) -> tuple[Rounds, Figures]:
-    """The columns of the sites stand together, and first."""
+    """Group the columns of the sites, and put them first."""
     figures: Figures = {"loss": {}, "fit": {}}
     for name in map(str, history.columns):
         of_a_site = _OF_A_SITE.fullmatch(name)

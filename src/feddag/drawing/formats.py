@@ -36,7 +36,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_value(value: Any) -> str:
-    """A cell as people read it."""
+    """Write a cell as people read it."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool | np.bool_):
@@ -69,7 +69,7 @@ def _format_number(value: float | np.number) -> str:
 
 
 def heading(name: str) -> str:
-    """A column's name in words."""
+    """Write a column's name in words."""
     return _HEADINGS.get(name, name.replace("_", " "))
 
 

@@ -120,7 +120,7 @@ def lay_out(graph: CausalGraph) -> Layout:
 def _packed(
     boxes: Sequence[tuple[float, float]], row: float, gap: float, top: float
 ) -> tuple[list[Float[np.ndarray, "2"]], float]:
-    """The upper left corners of boxes set in rows, like words, and where the last row ends."""
+    """Set boxes in rows, like words: return their upper left corners, and where the last row ends."""
     corners, x, y, bottom = [], _MARGIN, top, top
     for width, height in boxes:
         if x > _MARGIN and x + width > _MARGIN + row:
@@ -209,7 +209,7 @@ def _acyclic(adjacency: Adjacency) -> tuple[list[Edge], set[Edge]]:
 
 
 def _positions(nodes: int, edges: Sequence[Edge]) -> list[int]:
-    """An order along the edges; where these have a cycle, it goes on with the node that has most left to give."""
+    """Order the nodes along the edges; in a cycle, continue with the node that has most edges left."""
     children: list[list[int]] = [[] for _ in range(nodes)]
     waiting = [0] * nodes
     for i, j in edges:
@@ -438,7 +438,7 @@ def _across(levels: _Levels, thickness: Float[np.ndarray, "place"], real: int) -
 
 
 def _down(levels: _Levels, x: Float[np.ndarray, "place"]) -> Float[np.ndarray, "place"]:
-    """The wider edges reach, the further apart are the layers."""
+    """Place the layers: the wider their edges reach, the further apart."""
     y, at = np.zeros(len(x)), NODE_HEIGHT / 2
     for row in levels.rows:
         y[row] = at

@@ -83,7 +83,7 @@ def _environment() -> Environment:
 
 
 def _stage(drawing: GraphDrawing) -> dict[str, Any]:
-    """The size of the drawing on the page."""
+    """Choose the size of the drawing on the page."""
     _, _, width, height = view(drawing.layout)
     largest = (1.15 if width > LEAST_WIDTH else 1.4) * width
     return {
@@ -93,7 +93,7 @@ def _stage(drawing: GraphDrawing) -> dict[str, Any]:
 
 
 def _cells(table: Table) -> list[list[dict[str, str | None]]]:
-    """The rows of a table as text, with the attributes of each cell."""
+    """Write the rows of a table as text, with the attributes of each cell."""
     return [[_cell(value, numeric) for value, numeric in zip(row, table.numeric, strict=True)] for row in table.rows]
 
 

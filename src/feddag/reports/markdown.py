@@ -80,7 +80,7 @@ def _courses(block: Courses) -> str:
 
 
 def _graph_drawing(block: GraphDrawing) -> str:
-    """The variables with the effects of each, from the top of the drawing."""
+    """List the variables with the effects of each, from the top of the drawing."""
     lines = []
     for name in (block.graph.names[k] for k in block.layout.reading_order):
         effects = [edge.target for edge in block.edges if edge.directed and edge.source == name]

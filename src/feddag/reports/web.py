@@ -62,7 +62,7 @@ def _thinned(statuses: list[Status]) -> list[Status]:
 
 
 def _last_figures(statuses: list[Status]) -> list[dict[str, Any]]:
-    """The last status of each site, as the page shows it."""
+    """Return the last status of each site, as the page shows it."""
     last = {status.site: status for status in statuses}.values()
     return [
         {
@@ -78,7 +78,7 @@ def _last_figures(statuses: list[Status]) -> list[dict[str, Any]]:
 
 
 def _curves(statuses: list[Status]) -> list[dict[str, Any]]:
-    """The course of each figure that changes, as a line of points for each site."""
+    """Return the course of each figure that changes, as a line of points for each site."""
     lines: dict[str, dict[str | None, list[tuple[float, float]]]] = {}
     for status in statuses:
         for name, value in status.figures.items():

@@ -32,7 +32,7 @@ class Selection:
 
     @classmethod
     def split(cls, text: str) -> tuple[str, Self]:
-        """The address without `table=` and `query=`, and what these say. A query is all that follows."""
+        """Split an address into the part without `table=` and `query=`, and these two. A query is all that follows."""
         address, query = text, None
         found = re.search(r"[?&]query=", text)
         if found:
@@ -44,6 +44,7 @@ class Selection:
         return address[: found.start()] + between + address[found.end() :], cls(found[2], query)
 
     def check(self, shown: str) -> None:
+        """Refuse anything but one table or one query; `shown` names the address."""
         if bool(self.table) == bool(self.query):
             raise FeddagError(f"{shown} needs ?table=NAME or ?query=SELECT..., and one of them only.")
 
@@ -155,7 +156,7 @@ class Database(_Readable):
 
 
 def _parsed(address: str) -> tuple[URL, list[str]]:
-    """The address, and what in it must never be shown."""
+    """Parse an address; return it with its secrets, which must never be shown."""
     scheme = address.partition("://")[0]
     imported("sqlalchemy", "sql", f"Reading from {scheme}:// needs SQLAlchemy")
     from sqlalchemy import make_url  # noqa: PLC0415 - feddag[sql]
@@ -173,7 +174,7 @@ def _parsed(address: str) -> tuple[URL, list[str]]:
 
 
 def _with_driver(url: URL) -> URL:
-    """That of feddag[sql], where the address leaves it open."""
+    """Choose the driver of feddag[sql] where the address leaves it open."""
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
 
 

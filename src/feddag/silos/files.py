@@ -34,6 +34,7 @@ class TableFile:
         self.recorded = os.path.abspath(path)
 
     def header(self) -> list[str]:
+        """Return the columns' names."""
         self._check()
         if self._extension in _SEPARATORS:
             return _header(self.path, self._separator())
@@ -45,6 +46,7 @@ class TableFile:
             return list(table.schema.names)
 
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
+        """Read these columns; `None` means all."""
         self._check()
         if self._extension in _SEPARATORS:
             return _read_separated(self.path, self._separator(), columns)
@@ -56,7 +58,7 @@ class TableFile:
         return self.path.suffix.lower()
 
     def _separator(self) -> str:
-        """That of the extension, unless it leaves a single column and another does not.
+        """Return the extension's separator, unless it gives a single column and another does not.
 
         Spreadsheets write semicolons where the comma is the decimal sign.
         """
@@ -76,7 +78,7 @@ class TableFile:
 
 
 def _header(path: Path, separator: str) -> list[str]:
-    """The header as it stands: pandas would rename a repeated column, and hide it."""
+    """Read the header as it is: pandas would rename a repeated column, and hide it."""
     header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
     return [name.strip() for name in header.iloc[0]]
 
@@ -95,7 +97,7 @@ def _read_separated(path: Path, separator: str, columns: Sequence[str] | None) -
 
 
 def _decimal(path: Path, separator: str, columns: Sequence[int]) -> str:
-    """The comma, if any number of these columns has one; then none may have a point, which may stand for thousands."""
+    """Find the decimal sign: the comma if any number has one; then none may have a point, which may mean thousands."""
     found: dict[str, str] = {}
     with open(path, encoding="utf-8-sig", newline="") as lines:
         for fields in islice(csv.reader(lines, delimiter=separator), 1, None):

@@ -20,7 +20,7 @@ MOST_OF_THE_VARIANCE = 0.5
 
 
 def outlier_warnings(silos: Iterable[Silo]) -> list[str]:
-    """A warning for each column that has some, of the first site where it has. For sites' own eyes: it tells values."""
+    """Warn of each column with outliers, at the first site that has them. Show it to that site only: it has values."""
     found: dict[str, list[str]] = {}
     for silo in silos:
         for name, kind, values in zip(silo.columns, silo.kinds, silo.values.T, strict=True):

@@ -48,6 +48,7 @@ class Account:
 
     @property
     def untouched(self) -> bool:
+        """Whether the table is as it was read."""
         return not (self.rows_dropped or self.imputed) and self.scale == "none"
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ AS_IT_IS = Account(0)
 def without_missing(
     values: Float[np.ndarray, "row column"], columns: Sequence[str], kinds: Sequence[Kind], missing: Missing
 ) -> tuple[Float[np.ndarray, "rest column"], Account]:
-    """The rows to learn from. Columns without any value must have been refused before."""
+    """Return the rows to learn from. Columns without any value must have been refused before."""
     absent = np.isnan(values)
     counts = {name: int(count) for name, count in zip(columns, absent.sum(axis=0), strict=True) if count}
     rows = len(values)

@@ -33,7 +33,9 @@ class Schema(Protocol):
     """What sites have agreed on about their tables; a study is one."""
 
     @property
-    def variables(self) -> tuple[Variable, ...]: ...
+    def variables(self) -> tuple[Variable, ...]:
+        """Return the variables, in order."""
+        ...
 
     def site_columns(self, site: str) -> Mapping[str, str]:
         """Return the column of each variable at a site."""

@@ -35,6 +35,7 @@ class Silo:
 
     @property
     def rows(self) -> int:
+        """Return the number of rows."""
         return len(self.values)
 
     def digest(self) -> str:
@@ -46,7 +47,7 @@ class Silo:
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
-        """The table for people: discrete columns have their levels again."""
+        """Return the table for people: discrete columns have their levels again."""
         frame = pd.DataFrame(self.values, columns=list(self.columns))
         for name, kind in zip(self.columns, self.kinds, strict=True):
             if kind.discrete:

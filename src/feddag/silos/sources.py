@@ -44,11 +44,11 @@ class Source(Protocol):
     """What to do when reading fails."""
 
     def header(self) -> list[str]:
-        """The columns' names, as they stand there."""
+        """Return the columns' names, as the source has them."""
         ...
 
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
-        """These columns and no others, in this order; all where that is None."""
+        """Read these columns and no others, in this order; `None` means all."""
         ...
 
 
@@ -62,14 +62,16 @@ class GivenFrame:
         self._frame = frame
 
     def header(self) -> list[str]:
+        """Return the columns' names."""
         return list(map(str, self._frame.columns))
 
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
+        """Return these columns; `None` means all."""
         return self._frame if columns is None else self._frame.set_axis(self.header(), axis=1)[list(columns)]
 
 
 def source_of(given: str | os.PathLike[str]) -> Source:
-    """What a path, or the address of a database, stands for."""
+    """Make the source of a path, or of the address of a database."""
     text = os.fspath(given)
     if text.startswith("sqlite:///"):  # SQLAlchemy would make a file that is not there
         return DatabaseFile(text.removeprefix("sqlite:///"))
@@ -81,7 +83,7 @@ def source_of(given: str | os.PathLike[str]) -> Source:
 
 
 def named_source(text: str) -> tuple[str | None, str]:
-    """The site's name and its source in `SITE=SOURCE`; a source alone has no name."""
+    """Split `SITE=SOURCE` into the site's name and its source; a source alone has no name."""
     named = _NAMED.fullmatch(text)
     if named is None or Path(text).exists():
         return None, text

@@ -20,6 +20,7 @@ class Kind:
 
     @property
     def discrete(self) -> bool:
+        """Whether it has levels."""
         return self.name != "continuous"
 
     def __str__(self) -> str:

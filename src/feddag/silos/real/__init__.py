@@ -56,7 +56,7 @@ def fmri9() -> RealData:
 
 
 def hippocampus(folder: Path) -> RealData:
-    """The paper's real data, 6 regions around the hippocampus on 10 days, 500 scans of each, from a folder.
+    """Read the paper's real data from a folder: 6 regions around the hippocampus on 10 days, 500 scans of each.
 
     The recording (Poldrack et al. 2015, 84 days) may not be passed on, so it is not bundled. The folder has a table for
     each day (.csv), of which the first 10 by name are taken (day2 before day10), and of each the first 500 rows; and
@@ -85,7 +85,7 @@ def hippocampus(folder: Path) -> RealData:
 
 
 def _tables_of(folder: Path) -> tuple[tuple[Silo, ...], CausalGraph | None]:
-    """A site for each file, by name, its numbers as numbers; and the true graph where the folder has one."""
+    """Read a site from each file, in the order of their numbers, and the true graph where the folder has one."""
     tables = sorted((path for path in folder.glob("*.csv") if path.name != _TRUTH), key=_numbered)
     if not tables:
         raise FeddagError(f"{folder} has no .csv file. Name a folder with a table for each site.")

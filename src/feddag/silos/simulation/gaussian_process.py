@@ -18,7 +18,7 @@ _BLOCK_ROWS = 512
 def sample_gaussian_process(
     inputs: Float[np.ndarray, "row input"], rng: np.random.Generator
 ) -> Float[np.ndarray, " row"]:
-    """The values at `inputs` of one random function f with Cov(f(x), f(y)) = exp(−‖x − y‖² / 2)."""
+    """Draw the values at `inputs` of one random function f with Cov(f(x), f(y)) = exp(−‖x − y‖² / 2)."""
     sample = sample_exactly if len(inputs) <= EXACT_ROWS else sample_with_fourier_features
     return sample(inputs, rng)
 

@@ -24,9 +24,13 @@ class Mechanism(Protocol):
     """One random function of one node's parents."""
 
     @classmethod
-    def draw(cls, parents: int, rng: np.random.Generator) -> Mechanism: ...
+    def draw(cls, parents: int, rng: np.random.Generator) -> Mechanism:
+        """Draw a random mechanism for so many parents."""
+        ...
 
-    def __call__(self, X: Parents, /) -> Signal: ...
+    def __call__(self, X: Parents, /) -> Signal:
+        """Compute the child's noiseless values."""
+        ...
 
 
 def signed_uniform(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -36,6 +40,8 @@ def signed_uniform(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
+    """A weighted sum of the parents."""
+
     weights: Float[np.ndarray, " parent"]
 
     @classmethod

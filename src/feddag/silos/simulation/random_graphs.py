@@ -57,7 +57,7 @@ def _hosts(degree: Float[np.ndarray, " present"], count: int, rng: np.random.Gen
 
 
 def _oriented(upper: np.ndarray, order: np.ndarray) -> Adjacency:
-    """The graph whose k-th node in topological order is `order[k]`."""
+    """Make the graph whose k-th node in topological order is `order[k]`."""
     adjacency = np.zeros(upper.shape, dtype=np.int8)
     adjacency[np.ix_(order, order)] = upper
     return adjacency

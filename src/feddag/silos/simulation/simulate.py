@@ -220,7 +220,7 @@ def _record(silo: Silo, model: StructuralModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The same in the types that JSON has."""
+    """Convert a value to the types of JSON."""
     if isinstance(value, CausalGraph):
         return value.adjacency.tolist()
     if isinstance(value, np.ndarray | np.generic):

@@ -22,4 +22,5 @@ class Stream(IntEnum):
 
 
 def generator(seed: int, stream: Stream, *address: int) -> np.random.Generator:
+    """Make the generator of a stream, independent of all others."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, *address)))

@@ -38,6 +38,7 @@ class StructuralModel:
         noise_deviations: Float[np.ndarray, " node"],
         node_generator: NodeGenerator,
     ) -> StructuralModel:
+        """Draw a mechanism for every node with parents."""
         functions = {
             node: MECHANISMS[mechanism].draw(int(parents), node_generator(node))
             for node, parents in enumerate(adjacency.sum(axis=0))
@@ -46,7 +47,7 @@ class StructuralModel:
         return cls(adjacency, mechanism, functions, noise, noise_deviations)
 
     def weights(self) -> Float[np.ndarray, "node node"] | None:
-        """The weighted adjacency matrix of a linear model; other models have none."""
+        """Return the weighted adjacency matrix of a linear model; other models have none."""
         if self.mechanism != "linear":
             return None
         matrix = np.zeros(self.adjacency.shape)
