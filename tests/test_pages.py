@@ -57,15 +57,6 @@ def test_the_researchers_method_of_ones_own_learns(tmp_path):
     assert shown.rstrip().splitlines()[-1].startswith("GraphMetrics(")
 
 
-def test_every_error_message_of_the_faq_is_one_that_feddag_has():
-    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
-    source = re.sub(r'"\s*\n\s*f?"', "", source)
-    messages = re.findall(r"^\| \*(.+?)\*", (ROOT / "docs" / "faq.md").read_text(encoding="utf-8"), re.MULTILINE)
-    fragments = [fragment.strip(" '.") for message in messages for fragment in re.split(r"…|\.\.\.", message)]
-    assert [fragment for fragment in fragments if len(fragment) > 10 and fragment not in source] == []
-    assert len(messages) > 40
-
-
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -184,3 +185,14 @@ class TestNamesOfSites:
 def test_read_silos_takes_what_learners_take(sqlite):
     silos = read_silos({"north": f"{sqlite}?table=visits", "south": frame})
     assert [silo.name for silo in silos] == ["north", "south"]
+
+
+@pytest.mark.parametrize("extension", ["parquet", "feather"])
+@pytest.mark.parametrize("read", [lambda path: read_silos([path]), lambda path: source_of(path).header()])
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, extension, read):
+    path = tmp_path / f"north.{extension}"
+    path.touch()
+    for module in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(FeddagError, match=r"needs pyarrow to be read .*pip install 'feddag\[parquet\]'"):
+        read(path)

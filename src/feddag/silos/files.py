@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from feddag.errors import FeddagError
+from feddag.extras import imported
 from feddag.silos.databases import DATABASE_FILES
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -38,11 +39,9 @@ class TableFile:
         self._check()
         if self._extension in _SEPARATORS:
             return _header(self.path, self._separator())
-        from pyarrow import ipc, parquet  # noqa: PLC0415 - feddag[parquet]
-
         if self._extension == ".parquet":
-            return list(parquet.read_schema(self.path).names)
-        with ipc.open_file(self.path) as table:
+            return list(self._pyarrow("parquet").read_schema(self.path).names)
+        with self._pyarrow("ipc").open_file(self.path) as table:
             return list(table.schema.names)
 
     def read(self, columns: Sequence[str] | None) -> pd.DataFrame:
@@ -50,8 +49,12 @@ class TableFile:
         self._check()
         if self._extension in _SEPARATORS:
             return _read_separated(self.path, self._separator(), columns)
+        self._pyarrow("parquet")
         read: Any = pd.read_parquet if self._extension == ".parquet" else pd.read_feather
         return read(self.path, columns=None if columns is None else list(columns))
+
+    def _pyarrow(self, module: str) -> Any:
+        return imported(f"pyarrow.{module}", "parquet", f"{self.path} needs pyarrow to be read")
 
     @property
     def _extension(self) -> str:
