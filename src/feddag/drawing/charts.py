@@ -74,7 +74,7 @@ def make_charts(history: pd.DataFrame) -> list[Chart]:
 
 
 def _of_all_sites(history: pd.DataFrame) -> tuple[Rounds, Figures]:
-    """Group the columns of the sites, and put them first."""
+    """Collect the figures of a federation; those of single sites stand together, and first."""
     figures: Figures = {"loss": {}, "fit": {}}
     for name in map(str, history.columns):
         of_a_site = _OF_A_SITE.fullmatch(name)
@@ -88,7 +88,7 @@ def _of_all_sites(history: pd.DataFrame) -> tuple[Rounds, Figures]:
 
 
 def _of_each_site(history: pd.DataFrame) -> tuple[Rounds, Figures]:
-    """Sites that learned alone, each with as many rounds as it took."""
+    """Collect the figures of sites that learned alone, each with as many rounds as it took."""
     parts = {str(site): part.reset_index(drop=True) for site, part in history.groupby("site", sort=False)}
     longest = max(map(len, parts.values()))
     figures: Figures = {"loss": {}}

@@ -36,7 +36,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_value(value: Any) -> str:
-    """Write a cell as people read it."""
+    """Format a cell."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool | np.bool_):
@@ -69,12 +69,12 @@ def _format_number(value: float | np.number) -> str:
 
 
 def heading(name: str) -> str:
-    """Write a column's name in words."""
+    """Return a column's name in words."""
     return _HEADINGS.get(name, name.replace("_", " "))
 
 
 def format_duration(seconds: float) -> str:
-    """Such as 12 s, 3 min 20 s or 2 h 5 min."""
+    """Format a duration, such as 12 s, 3 min 20 s or 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -84,7 +84,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """Such as 812 bytes or 1.4 MB."""
+    """Format a number of bytes, such as 812 bytes or 1.4 MB."""
     if count < 1000:
         return f"{count:.0f} bytes"
     for unit in ("kB", "MB"):

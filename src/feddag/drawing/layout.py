@@ -120,7 +120,7 @@ def lay_out(graph: CausalGraph) -> Layout:
 def _packed(
     boxes: Sequence[tuple[float, float]], row: float, gap: float, top: float
 ) -> tuple[list[Float[np.ndarray, "2"]], float]:
-    """Set boxes in rows, like words: return their upper left corners, and where the last row ends."""
+    """Set boxes in rows, like words; return their upper left corners and where the last row ends."""
     corners, x, y, bottom = [], _MARGIN, top, top
     for width, height in boxes:
         if x > _MARGIN and x + width > _MARGIN + row:
@@ -167,7 +167,7 @@ class _Part:
     def _routed(
         self, chains: dict[Edge, list[int]], x: Float[np.ndarray, "place"], y: Float[np.ndarray, "place"]
     ) -> dict[Edge, Float[np.ndarray, "point 2"]]:
-        """Straight through the height of each layer on the way; ends spread over the sides of their nodes."""
+        """Route edges straight through each layer on the way; spread their ends over the sides of the nodes."""
         below = self._spread({edge: x[chain[1]] for edge, chain in chains.items()}, x, end=0)
         above = self._spread({edge: x[chain[-2]] for edge, chain in chains.items()}, x, end=1)
         half, routes = NODE_HEIGHT / 2, {}
@@ -182,7 +182,7 @@ class _Part:
         return routes
 
     def _spread(self, towards: dict[Edge, float], x: Float[np.ndarray, "place"], end: int) -> dict[Edge, float]:
-        """Where edges meet the side of the node at this end, in the order of where they come from or go to."""
+        """Place the ends of edges on the side of their node, in the order of where they come from or go to."""
         at: dict[int, list[Edge]] = {}
         for edge in sorted(towards, key=lambda edge: (towards[edge], edge)):
             at.setdefault(edge[end], []).append(edge)
@@ -195,7 +195,7 @@ class _Part:
 
 
 def _acyclic(adjacency: Adjacency) -> tuple[list[Edge], set[Edge]]:
-    """All edges, turned so that none closes a cycle, and those that point against their own direction.
+    """Turn edges so that none closes a cycle; return all edges, and those that were turned.
 
     An undirected edge goes along the order of the others, and is never turned: it has no direction.
     """
@@ -209,7 +209,7 @@ def _acyclic(adjacency: Adjacency) -> tuple[list[Edge], set[Edge]]:
 
 
 def _positions(nodes: int, edges: Sequence[Edge]) -> list[int]:
-    """Order the nodes along the edges; in a cycle, continue with the node that has most edges left."""
+    """Order nodes along the edges; in a cycle, go on with the node that has the most children left."""
     children: list[list[int]] = [[] for _ in range(nodes)]
     waiting = [0] * nodes
     for i, j in edges:
@@ -234,7 +234,7 @@ def _positions(nodes: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _layers(nodes: int, edges: Sequence[Edge]) -> list[int]:
-    """By longest path, then each node as near to its neighbours as edges and the room in a layer allow."""
+    """Assign layers by longest path, then move each node as near to its neighbours as the layers allow."""
     parents: list[list[int]] = [[] for _ in range(nodes)]
     children: list[list[int]] = [[] for _ in range(nodes)]
     for i, j in edges:
@@ -271,7 +271,7 @@ def _layers(nodes: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _chains(layer: list[int], edges: Sequence[Edge]) -> tuple[dict[Edge, list[int]], list[int]]:
-    """Each edge as the places that it passes, one per layer, and the layer of every place: nodes, then dummies."""
+    """Return the places that each edge passes, one per layer, and the layer of every place: nodes, then dummies."""
     layer_of, chains = list(layer), {}
     for i, j in edges:
         dummies = range(len(layer_of), len(layer_of) + layer[j] - layer[i] - 1)
@@ -295,7 +295,7 @@ class _Levels:
             self.rows[layer_of[place]].append(place)
 
     def _by_depth(self) -> list[int]:
-        """Depth first, so that what hangs together begins side by side."""
+        """Order places depth first, so that connected ones begin side by side."""
         seen: dict[int, None] = {}
         for root in range(len(self.above)):
             stack = [root]
@@ -363,7 +363,7 @@ class _Levels:
             self._set(level, row)
 
     def _gain(self, one: int, other: int) -> int:
-        """By how many crossings there are fewer if two neighbours in a layer change places."""
+        """Return how many crossings go if two neighbours in a layer change places."""
         column, gain = self._column, 0
         for neighbours in (self.above, self.below):
             for a in neighbours[one]:
@@ -372,7 +372,7 @@ class _Levels:
         return gain
 
     def _crossings(self) -> int:
-        """Pairs of edges between two layers whose ends are in opposite order."""
+        """Count the pairs of edges between two layers whose ends are in opposite order."""
         count = 0
         for row in self.rows[:-1]:
             ends = [end for place in row for end in sorted(self._column[each] for each in self.below[place])]
@@ -381,7 +381,7 @@ class _Levels:
 
 
 def _inversions(values: list[int]) -> int:
-    """How many pairs stand in falling order, counted in a tree of sums (Fenwick)."""
+    """Count the pairs that stand in falling order, in a tree of sums (Fenwick)."""
     size = max(values, default=0) + 1
     tree, count = [0] * (size + 1), 0
     for seen, value in enumerate(values):
@@ -398,7 +398,7 @@ def _inversions(values: list[int]) -> int:
 
 
 def _across(levels: _Levels, thickness: Float[np.ndarray, "place"], real: int) -> Float[np.ndarray, "place"]:
-    """Each place as near to the mean of its neighbours as the order within its layer allows; long edges straight.
+    """Place nodes as near to the mean of their neighbours as the order in a layer allows; keep long edges straight.
 
     Keeping the order and the distances is an isotonic regression, which is exact for each layer.
     """
@@ -438,7 +438,7 @@ def _across(levels: _Levels, thickness: Float[np.ndarray, "place"], real: int) -
 
 
 def _down(levels: _Levels, x: Float[np.ndarray, "place"]) -> Float[np.ndarray, "place"]:
-    """Place the layers: the wider their edges reach, the further apart."""
+    """Place the layers; the wider edges reach, the further apart."""
     y, at = np.zeros(len(x)), NODE_HEIGHT / 2
     for row in levels.rows:
         y[row] = at

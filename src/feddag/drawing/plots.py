@@ -143,7 +143,7 @@ def _score(graph: CausalGraph, scores: Scores, i: int, j: int) -> float:
 
 
 def _bent(points: np.ndarray) -> list[tuple[float, float]]:
-    """Curves that pass every point vertically, as in the report."""
+    """Return curves that pass every point vertically, as in the report."""
     (x, y), *rest = points.tolist()
     path = [(x, y)]
     for next_x, next_y in rest:

@@ -81,7 +81,7 @@ def _scale(low: float, high: float, first: float, last: float) -> Callable[..., 
 
 
 def _ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> Sequence[float]:
-    """Round numbers from below the lowest value to above the highest."""
+    """Return round numbers from below the lowest value to above the highest."""
     rough = max((high - low) / most, 1e-300)
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)

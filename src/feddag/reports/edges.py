@@ -86,7 +86,7 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
 def _find_row(
     table: pd.DataFrame, source: str, target: str, directed: bool, headings: dict[str, str]
 ) -> dict[str, Any]:
-    """Find a table's row for an edge in its direction; in either, where the edge has none."""
+    """Find the numbers of an edge in a table; of an undirected edge in either direction."""
     for cause, effect in ((source, target), (target, source))[: 1 if directed else 2]:
         found = table[(table["cause"] == cause) & (table["effect"] == effect)]
         if len(found):

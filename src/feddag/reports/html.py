@@ -83,7 +83,7 @@ def _environment() -> Environment:
 
 
 def _stage(drawing: GraphDrawing) -> dict[str, Any]:
-    """Choose the size of the drawing on the page."""
+    """Return the size of the drawing on the page."""
     _, _, width, height = view(drawing.layout)
     largest = (1.15 if width > LEAST_WIDTH else 1.4) * width
     return {
@@ -93,7 +93,7 @@ def _stage(drawing: GraphDrawing) -> dict[str, Any]:
 
 
 def _cells(table: Table) -> list[list[dict[str, str | None]]]:
-    """Write the rows of a table as text, with the attributes of each cell."""
+    """Return the cells of a table as text, with their attributes."""
     return [[_cell(value, numeric) for value, numeric in zip(row, table.numeric, strict=True)] for row in table.rows]
 
 
@@ -105,7 +105,7 @@ def _cell(value: Any, numeric: bool) -> dict[str, str | None]:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    """For the page's program. Numbers are words here already, as it does nothing but show them."""
+    """Return the data of the page's program. Numbers are formatted already, since the program only shows them."""
     drawing, courses = report.find(GraphDrawing)[0], report.find(Courses)
     index = {name: k for k, name in enumerate(drawing.graph.names)}
     return {

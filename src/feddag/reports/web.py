@@ -54,7 +54,7 @@ class LivePage:
 
 
 def _thinned(statuses: list[Status]) -> list[Status]:
-    """Enough for curves; the last of each site is always among them."""
+    """Keep enough statuses for curves, and the last of each site."""
     by_site: dict[str | None, list[Status]] = {}
     for status in statuses:
         by_site.setdefault(status.site, []).append(status)

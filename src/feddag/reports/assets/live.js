@@ -60,7 +60,7 @@
       const answer = await fetch("state.json", { cache: "no-store" });
       told = await answer.json();
     } catch {
-      find("#state").textContent = "feddag watch has ended. What stands here is the last that it has told.";
+      find("#state").textContent = "feddag watch has ended. This is the last state it showed.";
       return;
     }
     if (told.state === "finished") { location.reload(); return; }
