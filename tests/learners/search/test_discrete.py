@@ -1,4 +1,4 @@
-"""Discrete variables in the search: the evidence of their regressions, their functions as parents, what is found."""
+"""Discrete variables in the search: a site's answers, and the graphs that are found."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 
 from feddag import EvidenceSearch, FeddagError
 from feddag.federation import Task
@@ -17,8 +15,7 @@ from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
 from feddag.learners.search.tasks import COMPARISONS, NEIGHBOURHOODS, SCORES
 from feddag.regression.evidence import RIDGES
-from feddag.regression.features import ContrastFeatures, contrasts, joint_columns, level_counts
-from feddag.regression.logistic import INTERCEPT_VARIANCE, VARIANCES, Levels, fit_levels, fit_regression
+from feddag.regression.features import ContrastFeatures, level_counts
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
@@ -64,116 +61,7 @@ def ask(site, spec, children, parents, **more):
     return site.answer(Task(spec.name, 0, {}, arrays, (0,))).arrays
 
 
-class TestEvidenceOfALogisticRegression:
-    def test_contrasts_are_orthonormal_and_blind_to_the_mean(self):
-        for levels in (1, 2, 5):
-            basis = contrasts(levels)
-            assert basis.shape == (levels, levels - 1)
-            np.testing.assert_allclose(basis.T @ basis, np.eye(levels - 1), atol=1e-12)
-            np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-12)
-
-    def test_it_agrees_with_a_numerical_integral(self):
-        """Over the intercept alone, and over the intercept and one weight."""
-        rng = np.random.default_rng(2)
-        x = rng.normal(size=80)
-        y = (rng.uniform(size=80) < expit(x)).astype(float)
-        levels = Levels.of(y, BINARY)
-        signs = 2 * y - 1
-
-        def normal(value, variance):
-            return np.exp(-(value**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
-
-        def likelihood(intercept, weight):
-            return np.exp(-np.log1p(np.exp(-signs * np.sqrt(2) * (intercept + weight * x))).sum() + 80 * np.log(2))
-
-        def over_intercepts(weight):
-            return quad(lambda a: likelihood(a, weight) * normal(a, INTERCEPT_VARIANCE), -4, 4)[0]
-
-        alone = np.log(over_intercepts(0.0)) - 80 * np.log(2)
-        assert fit_regression(np.empty((80, 0)), levels, 1.0).log_evidence == pytest.approx(alone, abs=0.01)
-        both = np.log(quad(lambda w: over_intercepts(w) * normal(w, 1.0), -4, 4)[0]) - 80 * np.log(2)
-        assert fit_regression(x[:, None], levels, 1.0).log_evidence == pytest.approx(both, abs=0.02)
-
-    @pytest.mark.parametrize("node", [1, 3, 5])
-    def test_it_is_laplaces_formula_at_the_posteriors_mode(self, node):
-        values, kind, variance = SILO.values[:, node], KINDS[node], 0.7
-        features = np.column_stack([SILO.values[:, 0], np.sin(SILO.values[:, 2])])
-        levels = Levels.of(values, kind)
-        shifts, directions = levels.shifts.shape[1], levels.directions.shape[1]
-
-        def negative(theta):
-            weights = theta[shifts:].reshape(2, directions)
-            logs = log_softmax(theta[:shifts] @ levels.shifts.T + features @ weights @ levels.directions.T, axis=1)
-            prior = (theta[:shifts] ** 2).sum() / INTERCEPT_VARIANCE + (weights**2).sum() / variance
-            return prior / 2 - logs[np.arange(len(values)), values.astype(int)].sum()
-
-        size = shifts + 2 * directions
-        mode = minimize(negative, np.zeros(size), method="BFGS", options={"gtol": 1e-5}).x
-        step, unit = 1e-3, np.eye(size)
-        hessian = [
-            [
-                sum(s * t * negative(mode + step * (s * unit[i] + t * unit[j])) for s in (1, -1) for t in (1, -1))
-                / (4 * step**2)
-                for j in range(size)
-            ]
-            for i in range(size)
-        ]
-        log_prior = -(shifts * np.log(INTERCEPT_VARIANCE) + 2 * directions * np.log(variance)) / 2
-        expected = -negative(mode) + log_prior - np.linalg.slogdet(hessian)[1] / 2
-        found = fit_regression(features, levels, variance)
-        assert found.log_evidence == pytest.approx(expected, abs=1e-3)
-        assert found.row_log_likelihoods.sum() == pytest.approx(
-            -negative(found.parameters)
-            + (found.parameters[:shifts] ** 2).sum() / INTERCEPT_VARIANCE / 2
-            + (found.parameters[shifts:] ** 2).sum() / variance / 2
-        )
-
-    def test_it_does_not_depend_on_where_newtons_method_begins(self):
-        features, levels = SILO.values[:, [0, 2]], Levels.of(SILO.values[:, 3], COLOUR)
-        far = np.random.default_rng(0).normal(0, 5, 6)
-        ours = fit_regression(features, levels, 10.0)
-        assert fit_regression(features, levels, 10.0, far).log_evidence == pytest.approx(ours.log_evidence, abs=1e-6)
-
-    def test_perfect_separation_has_a_finite_score(self):
-        x = np.linspace(-1, 1, 40)[:, None]
-        fit = fit_levels(1e3 * x, Levels.of((x[:, 0] > 0).astype(float), BINARY), [1])
-        assert np.isfinite(fit.score)
-        assert fit.score < 0.2 * np.log(2)
-
-    def test_it_is_averaged_over_variances_and_layers(self):
-        features, levels = SILO.values[:, [0, 2]], Levels.of(SILO.values[:, 1], BINARY)
-        options = [fit_regression(features[:, :end], levels, v).log_evidence for end in (1, 2) for v in VARIANCES]
-        expected = -(np.log(np.mean(np.exp(np.array(options) - max(options)))) + max(options)) / SILO.rows
-        assert fit_levels(features, levels, [1, 2]).score == pytest.approx(expected, abs=1e-8)
-
-    @pytest.mark.parametrize(("node", "order"), [(1, [1, 0]), (3, [2, 0, 1]), (5, [3, 2, 1, 0])])
-    def test_other_numbers_of_the_levels_change_nothing(self, node, order):
-        """Of an ordinal variable's only the reverse order."""
-        features, values = SILO.values[:, [0, 2]], SILO.values[:, node]
-        renamed = np.array(order, dtype=float)[values.astype(int)]
-        scores = [fit_levels(features, Levels.of(each, KINDS[node]), [1, 2]).score for each in (values, renamed)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-9)
-
-
-class TestFunctionsOfDiscreteParents:
-    def test_a_layer_holds_all_products_of_one_total_degree(self):
-        layers = joint_columns(((1, 1, 1), (1, 2)), 100)
-        assert [len(layer) for layer in layers] == [1, 3, 3, 2]
-        assert sorted(map(tuple, layers[1].tolist())) == [(0, 1), (0, 2), (1, 0)]
-        assert [len(layer) for layer in joint_columns(((1, 1, 1), (1, 2)), 5)] == [1, 3]
-
-    def test_layers_end_where_they_say(self):
-        features = ContrastFeatures(SILO.values, level_counts(KINDS))
-        for parents in ((1,), (0, 3), (1, 3, 4), (0, 2), ()):
-            ends = features.layers(parents, SILO.rows)
-            assert features.joint(parents, SILO.rows).shape == (SILO.rows, ends[-1])
-            assert (np.diff(ends) >= 0).all()
-
-    def test_a_parents_kernel_tells_levels_apart_and_nothing_else(self):
-        features = ContrastFeatures(SILO.values, level_counts(KINDS)).joint((3,), SILO.rows) / 3.0
-        same = (SILO.values[:, 3][:, None] == SILO.values[:, 3]).astype(float)
-        np.testing.assert_allclose(features @ features.T, same - 1 / 3, atol=1e-12)
-
+class TestASiteOfMixedVariables:
     def test_what_only_two_together_tell_is_found(self):
         rng = np.random.default_rng(0)
         one, other = rng.integers(0, 2, (2, 200)).astype(float)
@@ -184,8 +72,6 @@ class TestFunctionsOfDiscreteParents:
         assert both < none - 0.2
         assert first > none
 
-
-class TestASiteOfMixedVariables:
     def test_continuous_variables_are_scored_as_without_discrete_ones_bit_for_bit(self):
         silo = Silo("s", NAMES, np.random.default_rng(0).normal(size=(80, 6)))
         families = [0, 3, 2], [(1,), (0, 2, 5), ()]
