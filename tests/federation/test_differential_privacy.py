@@ -128,7 +128,7 @@ def test_what_cannot_be_written_down_is_not_spent(tmp_path):
 def test_a_damaged_record_is_no_fresh_start(tmp_path, content):
     path = tmp_path / "spent.json"
     path.write_text(content)
-    with pytest.raises(FeddagError, match=r"spent\.json does not tell what was spent.*Restore it") as caught:
+    with pytest.raises(FeddagError, match=r"spent\.json does not say what was spent.*Restore it") as caught:
         Accountant(BUDGET, path)
     assert "\n" not in str(caught.value)
 

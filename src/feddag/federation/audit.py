@@ -5,7 +5,7 @@ with that of the line above (`previous`): whoever changes, removes or inserts a 
 The first line names study, site and version.
 
 A chain alone does not show that its end was cut off, or that all of it was written anew. Its head, the last line's
-hash, does: it is to be sent with the results, and `verify` told of it later.
+hash, does: a site sends it with the results, and `verify` takes it later.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Summary:
 
 
 def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
-    """Check every line of a log, and sum up what it tells. `head` is one that was once sent: the log must have it."""
+    """Check every line of a log, and sum it up. `head` is one that was once sent: the log must have it."""
     path = Path(path)
     try:
         content = path.read_bytes()

@@ -225,7 +225,7 @@ def _read(path: Path) -> list[float]:
         return []
     except (KeyError, TypeError, ValueError) as error:
         raise FeddagError(
-            f"{path} does not tell what was spent of the privacy budget ({error}). Restore it from a copy."
+            f"{path} does not say what was spent of the privacy budget ({error}). Restore it from a copy."
         ) from None
 
 

@@ -53,7 +53,7 @@ def test_a_server_that_tells_sites_of_different_survivors_unmasks_nothing():
     told = dict.fromkeys(("east", "north", "centre"), survivors) | dict.fromkeys(("south", "west"), other)
     confirmations = {name: network.sites[name].confirm(message) for name, message in told.items()}
     request = {**survivors, "kind": "unmask", "confirmations": confirmations}
-    with pytest.raises(FeddagError, match="Site east: the server told south of another sum than it"):
+    with pytest.raises(FeddagError, match="Site east: the server showed south another sum"):
         network.sites["east"].reveal(request)
     minority = {name: confirmations[name] for name in ("south", "west")}
     with pytest.raises(FeddagError, match=r"only south, west have confirmed the sum .* at least 3 sites"):

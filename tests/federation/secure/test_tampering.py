@@ -179,11 +179,11 @@ def test_a_server_that_tells_of_different_participants_is_found_out():
     network = Network().set_up()
     whole, part = network.open(), network.open(participants=NAMES[:4])
     north = network.sites["north"].prepare(part.opening())
-    with pytest.raises(FeddagError, match="Site north was told of the participants east, north, south, west"):
+    with pytest.raises(FeddagError, match="Site north has the participants east, north, south, west"):
         whole.add_prepared(north)
     keys = {name: network.sites[name].prepare(whole.opening())["key"] for name in ("east", "south", "west")}
     relay = whole._attempt.message("relay", keys=keys | {"north": north["key"]}, shares={})
-    with pytest.raises(FeddagError, match="Site north was told of the participants"):
+    with pytest.raises(FeddagError, match="Site north has the participants"):
         network.sites["east"].mask(relay, answers()["east"])
 
 
@@ -199,7 +199,7 @@ def test_a_server_that_gives_sites_different_members_keys_is_found_out():
     survivors = round_._attempt.message("survivors", survivors=sorted(masked))
     confirmations = {name: network.sites[name].confirm(survivors) for name in masked}
     unmask = {**survivors, "kind": "unmask", "confirmations": confirmations}
-    with pytest.raises(FeddagError, match="Site east: the server told west of another sum than it"):
+    with pytest.raises(FeddagError, match="Site east: the server showed west another sum"):
         network.sites["east"].reveal(unmask)
 
 

@@ -108,7 +108,7 @@ class Analyst:
     def _gathered(self, awaited: tuple[str, ...]) -> list[str]:
         """Wait for all sites, or for the quorum, one of those `awaited`, and a while longer."""
         enough_since: float | None = None
-        told = None
+        reported = None
         while True:
             sites = list(self.connected())
             if len(sites) == len(self._names):
@@ -119,12 +119,12 @@ class Analyst:
                     return sites
             else:
                 enough_since = None
-            if told != sites:
+            if reported != sites:
                 missing = [name for name in self._names if name not in sites]
                 self._report(
                     f"Waiting for {', '.join(missing)}: {len(sites)} of {len(self._names)} sites are connected"
                 )
-                told = sites
+                reported = sites
             time.sleep(_POLL)
 
     def _submit(self, sites: list[str]) -> str:
@@ -146,13 +146,13 @@ class Analyst:
                 return _Outcome("interrupted", "The server was lost.")
             if status.startswith("FINISHED"):
                 return self._outcome(job, status)
-            told = self._told(job)
-            for message in told.get("messages", [])[messages:]:
+            found = self._reported(job)
+            for message in found.get("messages", [])[messages:]:
                 self._report(message)
                 messages += 1
-            if "status" in told:
-                progress(Status(**told["status"]))
-            if self._returned(told.get("absent", []), back_since):
+            if "status" in found:
+                progress(Status(**found["status"]))
+            if self._returned(found.get("absent", []), back_since):
                 self._end(job)
                 return _Outcome("regrouping", f"Back again: {', '.join(back_since)}.")
 
@@ -169,7 +169,7 @@ class Analyst:
                 back_since.pop(site, None)
         return any(time.monotonic() - since > _REJOIN_AFTER for since in back_since.values())
 
-    def _told(self, job: str) -> dict[str, Any]:
+    def _reported(self, job: str) -> dict[str, Any]:
         """Return what the job's server reports; nothing while it starts."""
         try:
             stats = self._once(lambda session: session.show_stats(job, "server"))
@@ -204,14 +204,14 @@ class Analyst:
 
     def _asked(self, ask: Callable[[Any], Any]) -> Any:
         """Ask the server, and wait for one that is out of reach."""
-        told = False
+        reported = False
         while True:
             try:
                 return self._once(ask)
             except _LostServerError as error:
-                if not told:
+                if not reported:
                     self._report(f"The server is out of reach ({error}). Waiting for it")
-                    told = True
+                    reported = True
                 time.sleep(_POLL)
 
     def _once(self, ask: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Until when a kit's certificates hold: told in plain words before a connection fails for it."""
+"""Check until when a kit's certificates hold, and say so before a connection fails for it."""
 
 from __future__ import annotations
 

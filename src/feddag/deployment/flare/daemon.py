@@ -1,4 +1,4 @@
-"""FLARE's daemon, with one thing added: on both sides the terminal tells why a certificate is refused.
+"""FLARE's daemon, with one thing added: on both sides the terminal says why a certificate is refused.
 
 FLARE itself would try again and again, and the operator see nothing.
 """
@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 _QUIET = 60.0
-"""Seconds until the same reason is told again: whoever is refused tries again at once."""
+"""Seconds until the same reason is logged again: whoever is refused tries again at once."""
 _KIT = "Use the kit that was made with the others, or have new kits made for all: feddag federation provision."
 
 _log = logging.getLogger("feddag.federation")

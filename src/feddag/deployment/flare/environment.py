@@ -1,4 +1,4 @@
-"""What a participant's process tells the processes that FLARE starts for it: names of environment variables."""
+"""Environment variables by which a participant's process configures the processes that FLARE starts for it."""
 
 KIT = "FEDDAG_KIT"
 OWNER = "FEDDAG_OWNER"

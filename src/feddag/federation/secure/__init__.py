@@ -13,7 +13,7 @@ Every round, four exchanges:
    paper takes two exchanges for this; here one does, since the channels stand from the session's beginning.
 2. `mask`: u sends  yᵤ = xᵤ + PRG(bᵤ) + Σ_{v>u} PRG(sᵤᵥ) − Σ_{v<u} PRG(sᵤᵥ)  modulo 2¹²⁸, where sᵤᵥ is agreed from u's
    and v's mask keys. Over all who prepared, the pairwise masks cancel.
-3. `confirm`: told whose numbers arrived (the survivors), each of them signs that set.
+3. `confirm`: the server names the sites whose numbers arrived (the survivors), and each of them signs that set.
 4. `reveal`: shown at least t such signatures, a site gives its share of bᵤ for each survivor u, and of the mask key
    for each site that prepared but did not survive. From t shares each the server takes off what has not cancelled.
 

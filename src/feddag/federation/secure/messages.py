@@ -242,7 +242,7 @@ def read_round_key(
     verify(message, roster.identities[site])
     if message["participants"] != list(participants) or message["threshold"] != threshold:
         raise FeddagError(
-            f"Site {site} was told of the participants {', '.join(message['participants'])} and a threshold of "
-            f"{message['threshold']}, not of {', '.join(participants)} and {threshold}. All must be told the same."
+            f"Site {site} has the participants {', '.join(message['participants'])} and a threshold of "
+            f"{message['threshold']}, not {', '.join(participants)} and {threshold}. The server must tell all the same."
         )
     return message

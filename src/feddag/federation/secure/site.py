@@ -327,7 +327,7 @@ class SecureSite:
             verify(each, roster.identities[site])
             if each["survivors"] != current.survivors or each["keys"] != current.keys:
                 raise FeddagError(
-                    f"Site {self.name}: the server told {site} of another sum than it, in {current.id}. Not unmasked; "
+                    f"Site {self.name}: the server showed {site} another sum, in {current.id}. Not unmasked; "
                     f"look into the server."
                 )
         self._enough(list(confirmations), current, "have confirmed the sum")
