@@ -14,6 +14,7 @@ import sys
 
 import feddag
 import settings
+from feddag.drawing.figures import find_figure, format_figure
 from feddag.experiments.settings import Simulated
 from feddag.learners.status import Status
 
@@ -43,7 +44,9 @@ def main() -> None:
 
 
 def _tell(status: Status) -> None:
-    figures = ", ".join(f"{name} {value}" for name, value in status.figures.items())
+    figures = ", ".join(
+        f"{find_figure(name).heading} {format_figure(name, value)}" for name, value in status.figures.items()
+    )
     print(f"\r{status.seconds:.0f} s: {figures}   ", end="", file=sys.stderr, flush=True)
 
 

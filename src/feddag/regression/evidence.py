@@ -104,18 +104,18 @@ def coefficients(
 
 
 class Targets(NamedTuple):
-    """What is regressed on the parents: variables, or functions of them."""
+    """The variables, or functions of them, that are regressed on the parents."""
 
     nodes: Int[np.ndarray, " target"]
-    """The variable of each, which cannot be its own parent."""
+    """The variable of each target, which cannot be its own parent."""
     products: Float[np.ndarray, "feature target"]
-    """Of all coarse features with each."""
+    """The products of all coarse features with each target."""
     totals: Float[np.ndarray, " target"]
-    """Of each with itself."""
+    """The product of each target with itself."""
 
 
 class _Regressions(NamedTuple):
-    """Of families, each at every λ, with A = ΦᵀΦ + λI for the functions Φ of its parents.
+    """The regressions of families, each at every λ, with A = ΦᵀΦ + λI for the functions Φ of its parents.
 
     They tell those of all neighbours: a parent more or less changes Q and log det A by what `_eliminate` finds in a
     matrix as small as the number of functions that come or go with it.

@@ -34,7 +34,7 @@ JOINT_FUNCTIONS = 300
 ROWS_PER_JOINT_FUNCTION = 4
 """A regression has fewer joint functions where there are not so many rows for each."""
 ROWS_PER_SUMMED_FUNCTION = 6
-"""Of all sites together: the sums of functions' products over fewer rows would tell about single ones."""
+"""Rows of all sites for each function: sums of products over fewer rows would disclose single ones."""
 
 
 @dataclass(frozen=True)

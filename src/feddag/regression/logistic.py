@@ -31,7 +31,7 @@ VARIANCES = (0.1, 1.0, 10.0)
 """The v."""
 INTERCEPT_VARIANCE = 10.0
 MOST_JOINT_FUNCTIONS = 40
-"""Of all parents together: a level says less than a number, and each number of functions is a regression of its own."""
+"""The largest number: a level says less than a number, and each number of functions is a regression of its own."""
 
 _ITERATIONS = 100
 _DECREMENT = 1e-10

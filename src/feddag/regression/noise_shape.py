@@ -20,7 +20,7 @@ class _Statistic(NamedTuple):
     weight: float
     """In the approximation."""
     value: Callable[[np.ndarray], np.ndarray]
-    """Of standardised residuals: its mean is 0 if noise is normal."""
+    """The statistic of standardised residuals: its mean is 0 if noise is normal."""
     slope: Callable[[np.ndarray], np.ndarray]
 
 

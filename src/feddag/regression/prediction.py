@@ -108,7 +108,7 @@ class CategoryFit:
 
     frequencies: Float[np.ndarray, " level"]
     theta: Float[np.ndarray, " parameter"]
-    """Of `logistic`, for the levels seen; empty where frequencies are all there is."""
+    """The parameters of `logistic`, for the levels seen; empty if there are frequencies alone."""
     rows: Float[np.ndarray, ""]
 
     @classmethod

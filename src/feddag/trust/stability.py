@@ -43,7 +43,7 @@ class Replicate(NamedTuple):
     kind: str
     """`"bootstrap"` or `"without"`."""
     number: int
-    """Of the draw, or of the site left out; from 0."""
+    """The number of the draw, or of the site left out; from 0."""
 
     @property
     def file_name(self) -> str:

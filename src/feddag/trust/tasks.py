@@ -70,7 +70,7 @@ LEAVES_SITE = disclosed(ASSESSMENT_TASKS).replace("In sums", "For the checks, in
 RANDOM_GRAPHS = 3
 """The number of random graphs that a learned one is compared with."""
 CRITERIA = ("variance", "r2")
-"""What variables may be sorted by."""
+"""The criteria by which variables are sorted."""
 
 
 def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:

@@ -36,7 +36,7 @@ Worse = tuple[float, float]
 """By how much, and the standard error."""
 _RULED_OUT: Worse = (np.inf, 0.0)
 _MOST_STEPS = 10
-"""Of hill climbing from a graph with a reversed edge: a step may cost a round."""
+"""The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
 _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
