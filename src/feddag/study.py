@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from feddag.silos import CheckedSilos, Silo
 
 LEAST_QUORUM = 3
-"""Of fewer answers, a site that takes its own from the sum is left with one other's."""
+"""With fewer answers, a site that subtracts its own from the sum is left with one other's."""
 
 _NAME = constraints.Constraint(
     "a name of lower-case letters, digits and hyphens",
@@ -117,7 +117,7 @@ class PrivacyTerms:
     """How sums are protected."""
 
     secure_sum: bool
-    """On unless one or two sites are named: the sum of two tells each the other's."""
+    """On unless one or two sites are named: from the sum of two, each computes the other's."""
     differential: DifferentialPrivacy | None = None
 
 
@@ -235,14 +235,14 @@ class Study:
         return learner
 
     def silos(self, tables: Any) -> CheckedSilos:
-        """All sites' tables, where one process has them: read, checked and prepared as the study says.
+        """Read, check and prepare all sites' tables as the study says, where one process has them.
 
         `tables` is what a learner's `fit` takes: a table, or where it is, for each site by name.
         """
         return read_silos(tables, **asdict(self.preparation), schema=self)
 
     def silo(self, site: str, table: Any) -> Silo:
-        """One site's table, as the site prepares it by itself: `scale = "federated"` is still to be applied."""
+        """Read one site's table as the site prepares it alone: without `scale = "federated"`."""
         return read_site(self, site, table, self.preparation)
 
 
@@ -298,7 +298,7 @@ _TABLES = {
 
 
 class _Table:
-    """A table of the file. If its keys are no names of the user's own, those that are not known are refused."""
+    """A table of the file. Unless its keys are names that the user chooses, unknown keys are refused."""
 
     def __init__(self, source: str, path: str, content: Mapping[str, Any], known: Sequence[str] | None = None) -> None:
         self.source = source
@@ -329,12 +329,12 @@ class _Table:
         return _Table(self.source, f"{self.path}{key}.", content, _TABLES.get(known or key))
 
     def all(self, constraints: Mapping[str, constraints.Constraint]) -> dict[str, Any]:
-        """Those of the keys that are there."""
+        """Return the values of those keys that the table has."""
         values = {key: self.take(key, constraint, None) for key, constraint in constraints.items()}
         return {key: value for key, value in values.items() if value is not None}
 
     def names(self) -> list[str]:
-        """Of a table whose keys are names: in their own order, whatever the file's."""
+        """Return the keys of a table whose keys are names, sorted."""
         names = sorted(self._content)
         if "" in names:
             raise FeddagError(f"{self.source}: {self.path} has a key without a name. Name it.")

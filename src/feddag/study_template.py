@@ -107,7 +107,7 @@ timeout = 600                         # seconds that a site may take for a task
 [privacy]
 # secure_sum = true                   # only sums can be read; on for 3 or more sites unless given
 
-# [privacy.differential]              # noise, so that no single row can be told from the result
+# [privacy.differential]              # noise, so that the result reveals no single row
 # epsilon = 8.0
 # delta = 1e-5
 # clip = 1.0

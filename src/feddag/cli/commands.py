@@ -1,4 +1,4 @@
-"""The list of commands, and what they have in common: they load late, and tell a mistake in one line."""
+"""The list of commands. They are imported when they are called, and report a mistake in one line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SUMMARIES = {
     "watch": "Follow a run that is under way, in the terminal or in the browser.",
     "report": "Write the report of a run: the graph, how far to trust it, and how it was learned.",
     "evaluate": "Compare a learned graph with the true one.",
-    "stability": "Tell how sure each edge of a run is, and which sites it hangs on.",
-    "effects": "Tell by how much one variable changes another, at each site.",
+    "stability": "Show how sure each edge of a run is, and which sites it depends on.",
+    "effects": "Show by how much one variable changes another, at each site.",
     "tune": "Choose a method's parameters for tables whose graph nobody knows.",
     "methods": "List the methods that learn a graph: what each assumes, and what leaves a site.",
     "experiment": "Run the tables and figures of the paper, and compare with what it published.",
@@ -35,10 +35,10 @@ SUMMARIES = {
     "federation demo": "Watch a server and sites on this machine learn a graph over a real network.",
     "federation provision": "Make the kits by which sites, server and analyst know each other.",
     "federation run": "Have the sites learn the study's graph together, and bring it.",
-    "federation status": "Tell which sites are connected, and what runs.",
+    "federation status": "Show which sites are connected, and what runs.",
     "server": "Run the server of a study.",
     "site": "Take part in a study with this site's own table.",
-    "audit": "Check a site's audit log, and tell in plain words what left the site.",
+    "audit": "Check a site's audit log, and print in plain words what left the site.",
 }
 """By name. One of two words is a function of the first word's file; the first word alone is their group."""
 _NEEDS_NO_ARGUMENTS = ("demo", "methods", "experiment list", "experiment report", "federation demo")
@@ -68,7 +68,7 @@ def _examples(group: str) -> str:
 
 
 def loaded(path: str) -> Any:
-    """The command itself: the function of its name in the file of its first word, its docstring below the summary."""
+    """Import a command: the function of its name in the file of its first word."""
     module, name = (path.replace("-", "_").split() * 2)[:2]
     function = getattr(import_module(f"feddag.cli.{module}"), name)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")

@@ -26,7 +26,7 @@ def effects(
     ] = None,
     format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
-    """Tells by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
+    """Shows by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
     adjusts for the cause's parents in the learned graph. It is right if the graph is. Where edges at the cause are
     undirected, there is an effect for each set of parents that it may have.
 

@@ -22,7 +22,7 @@ def evaluate(
     truth: Annotated[Path, typer.Option(metavar="FILE", help="The true graph's file.", show_default=False)],
     format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
-    """Tells SHD, TPR and FDR by the rules of the paper, and each edge's fate. Where sites learned alone
+    """Prints SHD, TPR and FDR by the rules of the paper, and the verdict on each edge. Where sites learned alone
     (--sharing none, --regime separate or voting), also the mean over the sites' own graphs.
 
     Example: feddag evaluate run --truth data/truth.csv
@@ -53,9 +53,9 @@ def evaluate(
 
 
 def _read(run: Path, truth: Path) -> tuple[CausalGraph, CausalGraph, dict[str, CausalGraph]]:
-    """The estimate, the truth, and each site's graph if it learned alone.
+    """Return the estimate, the truth, and each site's graph if it learned alone.
 
-    An edge list leaves out variables that have no edge: the other graph tells which those are.
+    An edge list leaves out variables that have no edge: the other graph names them.
     """
     if not run.is_dir():
         true = read_graph(truth)

@@ -11,7 +11,7 @@ _WORDS = {"none": None, "true": True, "false": False}
 
 
 def grid(texts: list[str], *, example: str = "l1=0.01,0.1") -> dict[str, list[Any]]:
-    """Of texts such as the example; each value once."""
+    """Parse texts such as the example; each value once."""
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -26,7 +26,7 @@ def grid(texts: list[str], *, example: str = "l1=0.01,0.1") -> dict[str, list[An
 
 
 def assignments(texts: list[str]) -> dict[str, Any]:
-    """Of texts such as l1=0.01."""
+    """Parse texts such as l1=0.01."""
     found = grid(texts, example="l1=0.01")
     for name, values in found.items():
         if len(values) > 1:
@@ -35,7 +35,7 @@ def assignments(texts: list[str]) -> dict[str, Any]:
 
 
 def value(text: str) -> Any:
-    """A number if it is one, None, True or False by their names, else the text."""
+    """Parse a number, None, True or False; return any other text as it is."""
     text = text.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

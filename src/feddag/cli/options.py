@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_
 import typer
 
 OutputFormat = Annotated[Literal["text", "json"], typer.Option(help="For people, or for programs.")]
-"""Of a command that prints what it has found."""
+"""For commands that print what they have found."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What the signature does not tell."""
+    """The parts of an option that the signature lacks."""
 
     help: str
     parse: Callable[[str], Any] | None = None
@@ -29,12 +29,12 @@ class Option:
 
 
 def names(text: str) -> list[str]:
-    """Such as A,B,C."""
+    """Parse names such as A,B,C."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def edges(text: str) -> list[list[str]]:
-    """Such as A->B,B->C."""
+    """Parse edges such as A->B,B->C."""
     pairs = [[name.strip() for name in pair.split("->")] for pair in text.split(",") if pair.strip()]
     for pair in pairs:
         if len(pair) != 2 or not all(pair):
@@ -43,12 +43,12 @@ def edges(text: str) -> list[list[str]]:
 
 
 def tiers(text: str) -> list[list[str]]:
-    """Such as A,B;C,D."""
+    """Parse tiers such as A,B;C,D."""
     return [names(tier) for tier in text.split(";")]
 
 
 def number(text: str) -> int | float:
-    """Keeps apart 1 and 1.0, which some parameters do."""
+    """Parse a number, and keep apart 1 and 1.0, as some parameters do."""
     try:
         return int(text)
     except ValueError:
@@ -56,7 +56,7 @@ def number(text: str) -> int | float:
 
 
 def command(words: str, options: Mapping[str, Any]) -> str:
-    """What a user may type next: the words, and those options that are not None."""
+    """Return a command line: the words, and the options that are not None."""
     given = {f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if value is not None}
     return " ".join([words, *(f"{name} {shlex.quote(value)}" for name, value in given.items())])
 
@@ -70,8 +70,8 @@ def with_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each parameter of the takers; its argument `given` holds those used.
 
-    A parameter of several takers is one option, whose help names them unless all take it. `panel` tells under which
-    heading an option stands, by the names of those that take it.
+    A parameter of several takers is one option, whose help names them unless all take it. `panel` returns the
+    heading of an option, given the names of those that take it.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -163,7 +163,7 @@ def _annotation(parameters: Sequence[inspect.Parameter], option: Option, panel: 
 
 
 def _kind_and_parser(kinds: Sequence[Any], option: Option) -> tuple[Any, Callable[[str], Any] | None]:
-    """How to read an option's text. Where its takers differ, each is left to refuse what it does not accept."""
+    """Return how to parse an option. Where its takers differ, each refuses what it does not accept."""
     if option.parse:
         return Any | None, option.parse
     if all(kind == kinds[0] for kind in kinds):
@@ -178,7 +178,7 @@ def _kind_and_parser(kinds: Sequence[Any], option: Option) -> tuple[Any, Callabl
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    """Of a type such as Literal["a", "b"] | None; nothing where it is of another kind."""
+    """Return the choices of a type such as Literal["a", "b"] | None; none for other types."""
     of_each = [
         get_args(each) if get_origin(each) is Literal else () for each in get_args(kind) if each is not type(None)
     ]

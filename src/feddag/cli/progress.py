@@ -22,7 +22,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 @contextmanager
 def shown_progress(console: Console, *, quiet: bool, notice: Callable[[], str]) -> Iterator[Progress]:
-    """The callback that shows each round of a fit, for as long as the context lasts.
+    """Yield the callback that shows each round of a fit.
 
     On a terminal, what `notice` returns stands below.
     """
@@ -44,16 +44,16 @@ class _LiveTable:
         self._notice = notice
         self._spinner = Spinner("dots")
         self._rows: dict[str | None, Status] = {}
-        self._told = time.monotonic()
+        self._updated = time.monotonic()
 
     def __call__(self, status: Status) -> None:
         self._rows[status.site] = status
-        self._told = time.monotonic()
+        self._updated = time.monotonic()
 
     def render(self) -> Table | Spinner:
         # sites begin one after the other, so the last ones are those under way
         rows = list(self._rows.values())[-max(1, self._console.height - 5) :]
-        since = time.monotonic() - self._told
+        since = time.monotonic() - self._updated
         if not rows:
             self._spinner.update(text=f"Preparing, and learning the first round: {clock(since)}  {self._notice()}")
             return self._spinner
@@ -99,7 +99,7 @@ def _left(status: Status) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Such as 0:07, 12:34 or 1:02:03."""
+    """Format seconds such as 0:07, 12:34 or 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

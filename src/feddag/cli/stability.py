@@ -49,7 +49,7 @@ def stability(
 ) -> None:
     """Learns the run's graph again and again, with its method and parameters: from rows that every site draws again
     with replacement, and without each site in turn. Writes stability.csv, how often each edge and its direction come
-    back and which sites it hangs on, and mechanisms.csv, how well each variable's causes explain it at each site and
+    back and which sites it depends on, and mechanisms.csv, how well each variable's causes explain it at each site and
     where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's folder.
 
     Given tables instead of a run, it first learns the graph into a new run, with the options of feddag learn.
@@ -91,7 +91,7 @@ def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: b
 
 
 def _edge_table(edges: Sequence[EdgeStability]) -> Table:
-    """Those of the learned graph; the file has the others, too."""
+    """Make a table of the learned graph's edges; the file has the others, too."""
     table = bare_table("edge")
     table.add_column("there in")
     table.add_column("of these directed so")

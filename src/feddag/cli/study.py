@@ -83,7 +83,7 @@ def check(
 
 
 def _summary(study: Study, silo: Silo) -> Table:
-    """Of each variable what it is and how much of it is there: no value of any row."""
+    """Summarise each variable, without any row's value."""
     table = bare_table("variable", "column", "type", "unit")
     table.add_column("missing", justify="right")
     columns = study.site_columns(silo.name)

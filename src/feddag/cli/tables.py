@@ -35,7 +35,7 @@ class Edge(NamedTuple):
 
 
 def stdout() -> Console:
-    """For results: nothing is styled but what we style, and no name is cut where there is no terminal."""
+    """Make the console for results: it cuts no name where there is no terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=10_000)
 
@@ -48,7 +48,7 @@ def edges_of(graph: CausalGraph) -> list[Edge]:
 
 
 def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, Verdict]]:
-    """Every pair with an edge in either graph, as the truth has it if it does; by the rules of `compare`."""
+    """Judge every pair with an edge in either graph by the rules of `compare`."""
     estimated = {frozenset(edge[:2]): edge for edge in edges_of(estimate)}
     true = {frozenset(edge[:2]): edge for edge in edges_of(truth)}
     judged = []
@@ -64,7 +64,7 @@ def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, 
 
 
 def edge_table(graph: CausalGraph) -> Table:
-    """The learned edges with their scores; of an undirected edge, the higher of its two."""
+    """Make a table of the learned edges and their scores; an undirected edge has the higher of its two."""
     table = bare_table("edge")
     if graph.scores is None:
         for edge in edges_of(graph):
@@ -84,8 +84,8 @@ def show_edges(console: Console, learned: Learner) -> None:
     console.print(edge_table(learned.graph_))
     doubtful = {frozenset(edge) for edge in learned.doubtful_edges}
     if doubtful:
-        told = ", ".join(str(edge) for edge in edges_of(learned.graph_) if {edge.source, edge.target} in doubtful)
-        console.print(f"Perhaps there by chance: {told}", markup=False, soft_wrap=True)
+        names = ", ".join(str(edge) for edge in edges_of(learned.graph_) if {edge.source, edge.target} in doubtful)
+        console.print(f"Perhaps there by chance: {names}", markup=False, soft_wrap=True)
 
 
 def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
@@ -99,7 +99,7 @@ def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
 
 
 def bare_table(*headings: str) -> Table:
-    """Without lines. Columns with these headings hold names, which are folded where the terminal is narrow."""
+    """Make a table without lines. These columns hold names, which are folded where the terminal is narrow."""
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(heading, overflow="fold")

@@ -50,7 +50,7 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
     """Every combination learns a graph from a part of each site's rows; each site then fits mechanisms along that
-    graph, and tells how well they predict the rows laid aside. Only the mean over all sites is seen.
+    graph, and reports how well they predict the rows laid aside. Only the mean over all sites is seen.
 
     Example: feddag tune data/site-*.csv --grid l1=0.01,0.1 --grid rho_init=0.006,0.06 --out tuning.csv
     """
@@ -98,9 +98,9 @@ def _show(chosen: Selection) -> None:
     for name in frame.columns:
         table.add_column("" if name == "chosen" else name, justify="right")
     for row in frame.to_dict("records"):
-        told = {**row, "score": f"{row['score']:.4f}", "seconds": f"{row['seconds']:.1f}"}
-        told["chosen"] = "← best" if row["chosen"] else ""
-        table.add_row(*(Text(str(each)) for each in told.values()))
+        cells = {**row, "score": f"{row['score']:.4f}", "seconds": f"{row['seconds']:.1f}"}
+        cells["chosen"] = "← best" if row["chosen"] else ""
+        table.add_row(*(Text(str(each)) for each in cells.values()))
     console = stdout()
     console.print(table)
     console.print("The score is a row's negative log-likelihood: lower is better.")

@@ -1,4 +1,4 @@
-"""Tables in databases, of which feddag only reads, and only the columns it is told. No password is ever shown."""
+"""Read tables of databases: nothing is ever written, only the named columns are read, and no password is shown."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Readable(ABC):
 
     @abstractmethod
     def _rows(self, columns: Sequence[str] | None) -> pd.DataFrame:
-        """Of these columns; none, but all names, where that is None."""
+        """Return the rows of these columns; with `None`, no rows, but all column names."""
 
 
 class DatabaseFile(_Readable):

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from feddag.silos.silo import Silo
 
 FEW = 0.01
-"""Of a column's values; but one in any case."""
+"""The greatest share of a column's values that count as few; one value always does."""
 MOST_OF_THE_VARIANCE = 0.5
-"""The share of it that few values must make up to be told."""
+"""The share of the spread that few values must make up for a warning."""
 
 
 def outlier_warnings(silos: Iterable[Silo]) -> list[str]:
@@ -24,8 +24,8 @@ def outlier_warnings(silos: Iterable[Silo]) -> list[str]:
     found: dict[str, list[str]] = {}
     for silo in silos:
         for name, kind, values in zip(silo.columns, silo.kinds, silo.values.T, strict=True):
-            if not kind.discrete and (told := _far(values)):
-                found.setdefault(name, []).append(f"Site {silo.name!r}, column {name!r}: {told}")
+            if not kind.discrete and (warning := _far(values)):
+                found.setdefault(name, []).append(f"Site {silo.name!r}, column {name!r}: {warning}")
     return [first + (f" The same at {len(others)} more sites." if others else "") for first, *others in found.values()]
 
 

@@ -1,4 +1,4 @@
-"""What is done to a site's table between reading and learning, and the account of it: nothing happens in silence."""
+"""Prepare a site's table between reading and learning, and keep an account of it: nothing happens in silence."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Account:
 
 
 AS_IT_IS = Account(0)
-"""Of a table to which nothing was done."""
+"""The account of a table that is as it was read."""
 
 
 def without_missing(

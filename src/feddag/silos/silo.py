@@ -39,7 +39,7 @@ class Silo:
         return len(self.values)
 
     def digest(self) -> str:
-        """SHA-256 of what the table holds; its name does not matter."""
+        """Return the SHA-256 of the table's content; its name does not matter."""
         digest = hashlib.sha256(json.dumps(self.columns).encode())
         if any(kind.discrete for kind in self.kinds):
             digest.update(json.dumps([[kind.name, kind.levels] for kind in self.kinds]).encode())
