@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import shutil
 
@@ -65,15 +66,13 @@ def _exists(dotted: str) -> bool:
     parts = dotted.split(".")
     for split in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:split]))
+            spec = importlib.util.find_spec(".".join(parts[:split]))
         except ModuleNotFoundError:
             continue
-        try:
-            for name in parts[split:]:
-                found = getattr(found, name)
-        except AttributeError:
-            return False
-        return True
+        if spec is None or spec.origin is None:  # a folder of data is no module, and may share a function's name
+            continue
+        found = importlib.import_module(spec.name)
+        return all((found := getattr(found, name, None)) is not None for name in parts[split:])
     return False
 
 
