@@ -48,7 +48,7 @@ class PCOriented(PC):
         self.rule = rule
         self.priority = priority
 
-    def _endpoints(self, values: np.ndarray) -> np.ndarray:
+    def endpoints(self, values: np.ndarray) -> np.ndarray:
         pc = causal_learn("causallearn.search.ConstraintBased.PC").pc
         orientation = {"stable": self.stable, "uc_rule": self.rule, "uc_priority": self.priority}
         return pc(values, self.alpha, "fisherz", show_progress=False, **orientation).G.graph
@@ -60,7 +60,7 @@ class GESPenalised(GES):
     def __init__(self, penalty: float = 1.0) -> None:
         self.penalty = penalty
 
-    def _endpoints(self, values: np.ndarray) -> np.ndarray:
+    def endpoints(self, values: np.ndarray) -> np.ndarray:
         ges = causal_learn("causallearn.search.ScoreBased.GES").ges
         return ges(values, "local_score_BIC", parameters={"lambda_value": self.penalty / 2})["G"].graph
 

@@ -57,7 +57,7 @@ def test_a_site_minimises_its_own_lagrangian():
     draw = np.random.default_rng(3)
     silo, units, rho, total = SIMULATION.silos[1], 2, 0.05, 430
     site = _Networks(silo, NOTEARSMLP(units))
-    start = NOTEARSMLPADMM(hidden_units=units)._start(4)
+    start = NOTEARSMLPADMM(hidden_units=units).initial_arrays(4)
     site.answer(Task(FIT.name, 1, {"rows": total, "rho": 0.02}, start, (0,)))
     common = {name: array + 0.1 * draw.normal(size=array.shape) for name, array in start.items()}
     flat = np.concatenate([common[name].ravel() for name in sorted(common)])

@@ -44,7 +44,7 @@ Flat = Float[np.ndarray, " parameter"]
 
 
 class ConsensusADMM(FederatedSinglePass):
-    """A learner that writes `site`, whose sites are `AgreeingSite`s, and `_start`."""
+    """A learner that writes `site`, whose sites are `AgreeingSite`s, and `initial_arrays`."""
 
     task_specs: ClassVar = (ROWS, FIT)
     parameter_constraints: ClassVar[Mapping[str, constraints.Constraint]] = {
@@ -60,14 +60,14 @@ class ConsensusADMM(FederatedSinglePass):
     it_max: int
 
     @abstractmethod
-    def _start(self, nodes: int) -> dict[str, np.ndarray]:
+    def initial_arrays(self, nodes: int) -> dict[str, np.ndarray]:
         """Return the first common parameters. All of `W[..., i, j]` are zero just where there is no edge i → j."""
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         del sites
         rho = Bounds(_RHO_INIT, max(_RHO_INIT, self.rho_max * _CONSENSUS_FACTOR))
         numbers = {"rows": Bounds(1, MOST_ROWS, whole=True), "rho": rho}
-        return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self._start(len(columns))))))
+        return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self.initial_arrays(len(columns))))))
 
     def edge_threshold(self) -> float:
         return self.threshold
@@ -81,7 +81,7 @@ class ConsensusADMM(FederatedSinglePass):
     def solve(self, federation: Federation, nodes: int, note: Note = lambda figures: None) -> dict[str, np.ndarray]:
         """Return the common parameters before any threshold."""
         rows = float(ROWS.ask(federation)["rows"]) * len(federation.sites)
-        common = self._start(nodes)
+        common = self.initial_arrays(nodes)
         alpha, rho, consensus_rho = 0.0, _RHO_INIT, _RHO_INIT
         for round_ in range(1, self.it_max + 1):
             found = FIT.ask(federation, round_, common, {"rows": rows, "rho": consensus_rho})

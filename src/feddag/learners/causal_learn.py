@@ -14,17 +14,17 @@ from feddag.silos import CheckedSilos, Silo
 
 
 class FromCausalLearn(OneTable):
-    """A learner that writes `_endpoints`, and finds causal-learn's functions by `imported`.
+    """A learner that writes `endpoints`, and finds causal-learn's functions by `imported`.
 
     Scores are 1 for a directed edge, and 1/2 for each direction of an undirected one.
     """
 
     @abstractmethod
-    def _endpoints(self, values: np.ndarray) -> np.ndarray:
-        """causal-learn's matrix of a graph."""
+    def endpoints(self, values: np.ndarray) -> np.ndarray:
+        """Return causal-learn's matrix of the graph."""
 
     def learn_table(self, table: Silo) -> CausalGraph:
-        adjacency = adjacency_of(self._endpoints(table.values))
+        adjacency = adjacency_of(self.endpoints(table.values))
         return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
 
     def check(self, silos: Any) -> CheckedSilos:

@@ -21,6 +21,6 @@ class GES(FromCausalLearn):
 
     parameter_constraints: ClassVar = {}
 
-    def _endpoints(self, values: np.ndarray) -> np.ndarray:
+    def endpoints(self, values: np.ndarray) -> np.ndarray:
         ges = causal_learn("causallearn.search.ScoreBased.GES").ges
         return ges(values, "local_score_BIC")["G"].graph

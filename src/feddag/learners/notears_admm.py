@@ -44,7 +44,7 @@ class NOTEARSADMM(ConsensusADMM):
     def site_worker_count(self) -> int:
         return 1
 
-    def _start(self, nodes: int) -> dict[str, np.ndarray]:
+    def initial_arrays(self, nodes: int) -> dict[str, np.ndarray]:
         return {"W": np.zeros((nodes, nodes))}
 
 

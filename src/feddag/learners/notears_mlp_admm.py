@@ -84,7 +84,7 @@ class NOTEARSMLPADMM(ConsensusADMM):
         keep_compiled_programs()
         return _Networks(silo, NOTEARSMLP(self.hidden_units))
 
-    def _start(self, nodes: int) -> dict[str, np.ndarray]:
+    def initial_arrays(self, nodes: int) -> dict[str, np.ndarray]:
         return _arrays(initial_parameters(NOTEARSMLP(self.hidden_units), nodes, self.seed, SERVER))
 
 

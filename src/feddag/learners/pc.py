@@ -30,6 +30,6 @@ class PC(FromCausalLearn):
     def __init__(self, alpha: float = 0.01) -> None:
         self.alpha = alpha
 
-    def _endpoints(self, values: np.ndarray) -> np.ndarray:
+    def endpoints(self, values: np.ndarray) -> np.ndarray:
         pc = causal_learn("causallearn.search.ConstraintBased.PC").pc
         return pc(values, self.alpha, "fisherz", show_progress=False).G.graph

@@ -205,7 +205,7 @@ class TestPatience:
     """The edge 0 → 1 is above the threshold from the second sub-problem on; a weak edge back keeps h above h_tol."""
 
     class Nearly(Marked):
-        back = 0.01
+        back = 1e-4
 
         def graph(self, round_):
             W = np.zeros((NODES, NODES), np.float32)

@@ -71,7 +71,7 @@ class FedDAG(FederatedLearner):
             the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
             between and beyond (for `"log-det"` a rule of its own).
         it_inner, it_fl: Of Algorithm 2: local steps in a sub-problem, and between two aggregations.
-        patience: End once so many sub-problems have left the graph as it was, if it is a DAG and h is at most 0.01;
+        patience: End once so many sub-problems have left the graph as it was, if it is a DAG and h is at most 1e-6;
             `None` goes on until h is at most `h_tol` or another limit is reached.
         rho_update: `"repeat"` raises ρ until the sub-problem has made progress, as the published figures did;
             `"once"` raises it once per sub-problem, as Algorithm 1 is printed.

@@ -35,7 +35,7 @@ from feddag.models import Parameters
 _ACYCLICITY_DRAWS = 16
 """Masks over which E[h(U)] is averaged."""
 
-SETTLED_H = 1e-2
+SETTLED_H = 1e-6
 """Above this acyclicity edges that close cycles still compete, and a graph that has not changed for a while may yet."""
 
 
