@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/patience.py --settings mim-ER2-10 linear-ER2-10 --seeds 1-3
 
-For each patience a line has the share of the time that it saves, and in how many edges the graph differs.
+For each patience a line has the share of the sub-problems that it saves, and in how many edges the graph differs.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ def run(setting: Simulated, seed: int) -> None:
     plan = learner.plan(list(learner.feature_names_in_), len(learner.sites_))
     scores = [plan.objective.model.edge_scores(graph) for graph in history.graphs]
     ends = {each.sub_problem: each.h for each in history.rounds}
-    until = {each.sub_problem: each.seconds for each in history.rounds}
     figures = []
     for patience in PATIENCE:
         end = next(
             (k for k in ends if settled([each > plan.threshold for each in scores[:k]], ends[k], patience)), len(ends)
         )
         graph = CausalGraph(threshold_to_dag(scores[end - 1], plan.threshold), learner.graph_.names)
-        figures.append(f"{1 - until[end] / until[len(ends)]:.0%}, {compare(graph, learner.graph_).shd}")
+        figures.append(f"{1 - end / len(ends):.0%}, {compare(graph, learner.graph_).shd}")
     print(f"| {setting.title} | {seed} | {len(ends)} | {seconds:.0f} | {' | '.join(figures)} |", flush=True)
 
 
