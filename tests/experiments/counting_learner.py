@@ -34,7 +34,7 @@ class Counting(DataFree):
         self.pause = pause
         self.seed = seed
 
-    def _draw(self, nodes):
+    def draw(self, nodes):
         if self.seed == 13:
             raise FeddagError("No luck with 13.")
         if self.seed == 14:
