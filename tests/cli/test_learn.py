@@ -33,6 +33,7 @@ GIVEN = {
     "it_max": 3,
     "it_inner": 8,
     "it_fl": 4,
+    "patience": 2,
     "rho_update": "once",
     "l1": 0.02,
     "learning_rate": 0.01,

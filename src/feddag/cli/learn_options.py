@@ -31,6 +31,7 @@ OPTIONS = {
     "gamma": Option("ρ is raised unless h has fallen to this share of itself."),
     "h_tol": Option("The run ends when h, the distance from a DAG, has fallen to this."),
     "it_max": Option("The run ends after so many updates of α."),
+    "patience": Option("The run ends once so many sub-problems have left the graph as it was."),
     "it_inner": Option("Local steps in a sub-problem."),
     "it_fl": Option("Local steps between two aggregations."),
     "rho_update": Option("Raise ρ until a sub-problem makes progress, or once for each."),

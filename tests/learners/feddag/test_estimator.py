@@ -398,6 +398,7 @@ WRONG = {
     "it_inner": [0, 10.0],
     "it_fl": [0, None],
     "rho_update": ["twice"],
+    "patience": [0, 1.5],
     "l1": [-0.1, float("nan")],
     "learning_rate": [0],
     "temperature": [0],
