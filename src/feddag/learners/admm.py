@@ -64,15 +64,18 @@ class ConsensusADMM(FederatedSinglePass):
         """Return the first common parameters. All of `W[..., i, j]` are zero just where there is no edge i → j."""
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
+        """Return both tasks, with bounds on the rows, ρ and the common parameters."""
         del sites
         rho = Bounds(_RHO_INIT, max(_RHO_INIT, self.rho_max * _CONSENSUS_FACTOR))
         numbers = {"rows": Bounds(1, MOST_ROWS, whole=True), "rho": rho}
         return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self.initial_arrays(len(columns))))))
 
     def edge_threshold(self) -> float:
+        """Return the parameter `threshold`."""
         return self.threshold
 
     def learn_once(self, federation: Federation, columns: tuple[str, ...], note: Note) -> CausalGraph:
+        """Solve for the common weights, drop weak edges and cut every cycle."""
         W = self.solve(federation, len(columns), note)["W"]
         scores = np.linalg.norm(W.reshape(-1, *W.shape[-2:]), axis=0)
         np.fill_diagonal(scores, 0)
@@ -154,11 +157,13 @@ class AgreeingSite(ABC):
         return Answer(1.0, named(self.own + self.multipliers / rho, task.arrays))
 
     def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the site's parameters, multipliers and ρ; nothing before the first fit."""
         if self.own is None or self.multipliers is None:
             return {}
         return {"own": self.own, "multipliers": self.multipliers, "rho": np.array(self.rho)}
 
     def restore(self, state: Arrays) -> None:
+        """Restore the site's parameters, multipliers and ρ."""
         self.own, self.multipliers, self.rho = state.get("own"), state.get("multipliers"), float(state.get("rho", 0.0))
 
 

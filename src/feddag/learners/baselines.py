@@ -20,9 +20,11 @@ class DataFree(SinglePass):
     """A learner that writes `draw`."""
 
     @abstractmethod
-    def draw(self, nodes: int) -> Adjacency: ...
+    def draw(self, nodes: int) -> Adjacency:
+        """Return the adjacency matrix of a graph with this many nodes."""
 
     def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+        """Draw a graph over the tables' columns; the rows do not matter."""
         adjacency = self.draw(len(silos[0].columns))
         self._once(context, lambda note: CausalGraph(adjacency, silos[0].columns, adjacency), Ledger())
 
@@ -33,6 +35,7 @@ class Empty(DataFree):
     parameter_constraints: ClassVar = {}
 
     def draw(self, nodes: int) -> Adjacency:
+        """Return a matrix of zeros."""
         return np.zeros((nodes, nodes), dtype=np.int8)
 
 
@@ -51,6 +54,7 @@ class Random(DataFree):
         self.seed = seed
 
     def draw(self, nodes: int) -> Adjacency:
+        """Draw an order of the nodes, and each edge along it with the same probability."""
         draw = np.random.default_rng(self.seed)
         order = draw.permutation(nodes)
         probability = 2 * self.edges_per_node / (nodes - 1)

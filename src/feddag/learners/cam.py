@@ -63,6 +63,7 @@ class CAM(OneTable):
         self.alpha = alpha
 
     def learn_table(self, table: Silo) -> CausalGraph:
+        """Select possible parents, add edges greedily, and prune them by tests."""
         nodes = len(table.columns)
         products = self.products(table)
         edges = greedy_dag(products, possible_parents(products, self.neighbours))
@@ -96,6 +97,7 @@ class Products:
 
     @classmethod
     def of(cls, values: Float[np.ndarray, "row node"], functions: int) -> Products:
+        """Compute the products from a table's rows, with `functions` splines per variable."""
         values = (values - values.mean(axis=0)) / values.std(axis=0)
         rows, nodes = values.shape
         splines = [_spline(values[:, i], functions) for i in range(nodes)]

@@ -24,10 +24,12 @@ class FromCausalLearn(OneTable):
         """Return causal-learn's matrix of the graph."""
 
     def learn_table(self, table: Silo) -> CausalGraph:
+        """Run causal-learn's method, and convert its graph."""
         adjacency = adjacency_of(self.endpoints(table.values))
         return CausalGraph(adjacency, table.columns, support(*ballot(adjacency)))
 
     def check(self, silos: Any) -> CheckedSilos:
+        """Check that causal-learn is installed, then the table."""
         causal_learn("causallearn")
         return super().check(silos)
 

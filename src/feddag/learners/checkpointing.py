@@ -24,9 +24,13 @@ CHECKPOINT_INTERVAL = 2.0
 class Stateful(Protocol):
     """What can be stored as a JSON document and named arrays, and taken up again."""
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the state as a JSON document and named arrays."""
+        ...
 
-    def restore(self, document: dict[str, Any], arrays: Arrays) -> object: ...
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> object:
+        """Take up a state that `snapshot` returned."""
+        ...
 
 
 class FitContext:
@@ -36,7 +40,7 @@ class FitContext:
         self.progress = progress
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.fingerprint = ""
-        """Of what is learned from what: a checkpoint with another one is refused."""
+        """The hash of data and parameters: a checkpoint with another one is refused."""
         self._started = time.monotonic()
         self._earlier = [0.0]
         """What was counted before, in one list for the fit and all its parts."""
@@ -105,6 +109,7 @@ class Checkpointer:
             raise
 
     def save(self) -> None:
+        """Write the checkpoint now, if there is a path."""
         if self._path is None:
             return
         document: dict[str, Any] = {"fingerprint": self._context.fingerprint, "seconds": self._context.seconds}

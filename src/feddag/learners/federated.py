@@ -44,6 +44,7 @@ class FederatedLearner(Learner):
         self.knowledge_of(columns)
 
     def check(self, silos: Any) -> CheckedSilos:
+        """Check the tables, and that these sites can learn about these variables."""
         checked = super().check(silos)
         self.check_federation(len(checked), checked[0].columns)
         return checked
@@ -58,6 +59,7 @@ class FederatedLearner(Learner):
         return self._completed(federation.sites, context.seconds)
 
     def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
+        """Learn from a federation of all sites in this process."""
         with self.in_process(silos) as federation:
             self.learn(federation, silos[0].columns, context)
 

@@ -22,5 +22,6 @@ class GES(FromCausalLearn):
     parameter_constraints: ClassVar = {}
 
     def endpoints(self, values: np.ndarray) -> np.ndarray:
+        """Run causal-learn's GES with the Gaussian BIC."""
         ges = causal_learn("causallearn.search.ScoreBased.GES").ges
         return ges(values, "local_score_BIC")["G"].graph

@@ -80,9 +80,11 @@ class NOTEARS(FromMoments):
         self.exogenous = exogenous
 
     def edge_threshold(self) -> float:
+        """Return the parameter `threshold`."""
         return self.threshold
 
     def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+        """Solve for the weights, drop weak edges and cut every cycle; required edges stay."""
         known = self.knowledge_of(moments.columns)
         scores = np.abs(self.solve(moments.covariance, known, note))
         return CausalGraph(threshold_to_dag(scores, self.threshold, known.certain), moments.columns, scores)

@@ -38,13 +38,16 @@ class NOTEARSADMM(ConsensusADMM):
         self.it_max = it_max
 
     def site(self, silo: Silo, position: int) -> Site:
+        """Return a site that fits linear equations to its covariance."""
         del position
         return _Equations(silo.name, silo.values)
 
     def site_worker_count(self) -> int:
+        """Return 1: the sites answer one after the other."""
         return 1
 
     def initial_arrays(self, nodes: int) -> dict[str, np.ndarray]:
+        """Return weights of zero."""
         return {"W": np.zeros((nodes, nodes))}
 
 

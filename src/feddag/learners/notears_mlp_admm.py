@@ -80,11 +80,13 @@ class NOTEARSMLPADMM(ConsensusADMM):
         self.workers = workers
 
     def site(self, silo: Silo, position: int) -> Site:
+        """Return a site that fits one network per variable to its rows."""
         del position
         keep_compiled_programs()
         return _Networks(silo, NOTEARSMLP(self.hidden_units))
 
     def initial_arrays(self, nodes: int) -> dict[str, np.ndarray]:
+        """Draw the networks' first parameters from the seed."""
         return _arrays(initial_parameters(NOTEARSMLP(self.hidden_units), nodes, self.seed, SERVER))
 
 

@@ -31,5 +31,6 @@ class PC(FromCausalLearn):
         self.alpha = alpha
 
     def endpoints(self, values: np.ndarray) -> np.ndarray:
+        """Run causal-learn's PC with Fisher's z test."""
         pc = causal_learn("causallearn.search.ConstraintBased.PC").pc
         return pc(values, self.alpha, "fisherz", show_progress=False).G.graph

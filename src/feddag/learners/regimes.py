@@ -81,19 +81,23 @@ class InRegime(FederatedLearner):
         self.regime = regime
 
     def leaves_site(self) -> str:
+        """Say in plain words what leaves a site in this regime."""
         return LEAVES_SITE[self.regime]
 
     @property
     def inner(self) -> Learner:
+        """The learner that learns in this regime."""
         return self.learner
 
     def check(self, silos: Any) -> CheckedSilos:
+        """Check the tables, and that the inner learner accepts those it will get."""
         silos = super().check(silos)
         for table in self._tables(silos):
             self.learner.check(table)
         return silos
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        """Refuse the kinds of variables that the inner learner refuses."""
         self.learner.check_kinds(kinds)
 
     def _fresh(self) -> Learner:
@@ -104,6 +108,7 @@ class InRegime(FederatedLearner):
         return [silos.pooled(POOLED)] if self.regime == "all" else [silos.subset([k]) for k in range(len(silos))]
 
     def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
+        """Learn from the pooled rows, or at every site alone and then vote or average."""
         if self.regime == "all":
             tables = silos.pooled(POOLED)
             learned = [self._fresh().fit_checked(tables, context)]
@@ -124,16 +129,19 @@ class InRegime(FederatedLearner):
         self.graph_, self.communication_ = graph, ledger
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        """Check the regime's parameters and the inner learner's."""
         super().check_federation(sites, columns)
         self.learner.check_parameters()
         self.learner.knowledge_of(columns)
 
     def site(self, silo: Silo, position: int) -> Site:
+        """Return a site that learns alone and answers with its graph."""
         del position
         table = self.learner.check([silo])
         return _Voter(silo.name, lambda: self._fresh().fit(table).graph_)
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        """Count the sites' votes; refuse every regime but voting."""
         if self.regime != "voting":
             raise FeddagError(
                 f"The regime {self.regime!r} has no federation. Choose 'voting', or learn where the data are."
@@ -169,6 +177,7 @@ class InRegime(FederatedLearner):
 
     @property
     def results(self) -> tuple[tuple[CausalGraph, CausalGraph], ...]:
+        """The graphs of the vote or of the pooled rows; with `"separate"`, those of each site."""
         check_is_fitted(self)
         if self.regime == "voting":
             return ((self.graph_, self.guessed_graph),)
@@ -176,10 +185,12 @@ class InRegime(FederatedLearner):
 
     @property
     def guessed_graph(self) -> CausalGraph:
+        """The inner learner's guess where rows are pooled; otherwise the graph itself."""
         check_is_fitted(self)
         return self.learners_[POOLED].guessed_graph if self.regime == "all" else self.graph_
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that was learned, with every fitted inner learner."""
         document, arrays = super().snapshot()
         document["learners"] = {}
         for k, (name, learner) in enumerate(self.learners_.items()):
@@ -188,6 +199,7 @@ class InRegime(FederatedLearner):
         return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Become the fitted estimator, with every fitted inner learner."""
         super().restore(document, arrays)
         self.learners_ = {
             name: self._fresh().restore(its, under(f"learners/{k}", arrays))

@@ -61,10 +61,12 @@ class SinglePass(Learner):
         self.graph_, self.history_, self.communication_ = outcome.graph, outcome.records, outcome.ledger
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that was learned, with the history."""
         document, arrays = super().snapshot()
         return {**document, "rows": self.history_.rows}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Become the fitted estimator, with the history."""
         self.history_ = Records(document["rows"])
         return super().restore(document, arrays)
 
@@ -98,6 +100,7 @@ class FederatedSinglePass(SinglePass, FederatedLearner):
         """Return the graph with its scores."""
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        """Call `learn_once`, unless the checkpoint already holds a graph."""
         self._once(context, lambda note: self.learn_once(federation, columns, note), federation.ledger)
 
 
@@ -109,9 +112,11 @@ class OneTable(SinglePass):
         """Return the graph with its scores."""
 
     def fit_silos(self, silos: tuple[Silo, ...], context: FitContext) -> None:
+        """Call `learn_table`, unless the checkpoint already holds a graph."""
         self._once(context, lambda note: self.learn_table(silos[0]), Ledger())
 
     def check(self, silos: Any) -> CheckedSilos:
+        """Check the tables, that there is only one, and that no column is a linear function of others."""
         silos = super().check(silos)
         if len(silos) > 1:
             raise FeddagError(

@@ -40,11 +40,13 @@ class SortnRegress(FromMoments):
         self.sort_by = sort_by
 
     def check(self, silos: Any) -> CheckedSilos:
+        """Check the tables, and that no column is a linear function of others."""
         silos = super().check(silos)
         check_rank(silos)
         return silos
 
     def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
+        """Sort the variables, and regress each on those before it."""
         covariance = moments.covariance
         check_covariance(covariance, moments.rows, moments.columns, "All sites together")
         order = np.argsort(covariance.diagonal() if self.sort_by == "variance" else r2(covariance))

@@ -37,6 +37,8 @@ class DAGGNN:
     separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        """Start without edges, and draw the weights of both networks."""
+
         def network() -> dict[str, np.ndarray]:
             deviation = math.sqrt(2 / (1 + self.units))  # Xavier normal
             return {
@@ -52,6 +54,7 @@ class DAGGNN:
         }
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
+        """Pad and weigh the rows."""
         return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
@@ -69,18 +72,22 @@ class DAGGNN:
         return 0.5 * jnp.sum(((data.values - decoded) ** 2 + Z**2) @ data.weight)
 
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Return the sum of the absolute weights."""
         del params
         return jnp.abs(adjacency).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """Scale the graph's steps by its weights; leave the mechanism's steps as proposed."""
         graph = in_proportion(updates["graph"], jnp.abs(jnp.sinh(_AMPLIFICATION * params["graph"])), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
 
     def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+        """Set impossible edges to zero; weights cannot make an edge certain."""
         del certain
         return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
+        """Return the absolute weights."""
         scores = np.abs(np.sinh(_AMPLIFICATION * graph.astype(np.float64)))
         np.fill_diagonal(scores, 0)
         return scores

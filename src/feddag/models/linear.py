@@ -31,15 +31,18 @@ class Linear:
     separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        """Start without edges; nothing is random."""
         del rng
         return {"graph": np.zeros((nodes, nodes), np.float32), "mechanism": {}}
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Moments:
+        """Return the columns' covariance."""
         centred = values - values.mean(axis=0)
         with np.errstate(over="ignore"):  # then the loss is not finite, which the site tells
             return Moments(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+        """Return the weights; nothing is random."""
         del key
         return without_loops(params["graph"])
 
@@ -50,18 +53,22 @@ class Linear:
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
 
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Return the sum of the absolute weights."""
         del params
         return jnp.abs(adjacency).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """Scale the graph's steps by its weights."""
         graph = in_proportion(updates["graph"], jnp.abs(params["graph"]), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
 
     def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+        """Set impossible edges to zero; weights cannot make an edge certain."""
         del certain
         return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
+        """Return the absolute weights."""
         scores = np.abs(graph, dtype=np.float64)
         np.fill_diagonal(scores, 0)
         return scores
@@ -69,4 +76,5 @@ class Linear:
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
+        """Multiply the values by the weights of the edges in `adjacency`."""
         return values @ (params["graph"] * adjacency)

@@ -60,6 +60,7 @@ class MaskedMLP:
     separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        """Start with logits of zero, and draw the networks' weights."""
         widths = [nodes] + [self.units] * self.layers + [1]
         weights = []
         for fan_in, fan_out in pairwise(widths):
@@ -72,6 +73,7 @@ class MaskedMLP:
         }
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
+        """Pad and weigh the rows."""
         return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
@@ -81,6 +83,7 @@ class MaskedMLP:
         return without_loops(jax.nn.sigmoid(noisy / self.temperature))
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
+        """Return half the squared error of all networks."""
         residual = data.values - self._outputs(params, adjacency, data.values)
         return 0.5 * jnp.sum(residual**2 @ data.weight)
 
@@ -97,6 +100,7 @@ class MaskedMLP:
         return hidden[:, 0, :]
 
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Return the sum of the mask."""
         del params
         return jnp.abs(adjacency).sum()
 
@@ -119,4 +123,5 @@ class MaskedMLP:
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
+        """Evaluate each node's network on its parents in `adjacency`."""
         return self._outputs(params, adjacency, values.T).T

@@ -37,6 +37,8 @@ class NOTEARSMLP:
     separable: ClassVar[bool] = False
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
+        """Draw all weights and biases uniformly within ±1/√(number of inputs)."""
+
         def uniform(fan_in: int, *shape: int) -> np.ndarray:
             limit = 1 / math.sqrt(fan_in)
             return rng.uniform(-limit, limit, shape).astype(np.float32)
@@ -51,9 +53,11 @@ class NOTEARSMLP:
         }
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
+        """Pad and weigh the rows."""
         return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+        """Return the norm of each edge's weights; nothing is random."""
         del key
         W = _no_own_inputs(params["graph"])
         return without_loops(jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T)
@@ -72,16 +76,19 @@ class NOTEARSMLP:
         return jnp.abs(_no_own_inputs(params["graph"])).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
+        """Scale the graph's steps by the norm of each edge's weights."""
         norms = jnp.sqrt(jnp.sum(params["graph"] ** 2, axis=1, keepdims=True))
         return {"graph": in_proportion(updates["graph"], norms, h), "mechanism": updates["mechanism"]}
 
     def held(
         self, graph: Float[Array, "node unit node"], *, impossible: Edges, certain: Edges
     ) -> Float[Array, "node unit node"]:
+        """Set impossible edges to zero; weights cannot make an edge certain."""
         del certain
         return jnp.where(impossible.T[:, None, :], 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node unit node"]) -> Float[np.ndarray, "node node"]:
+        """Return the norm of each edge's weights."""
         scores = np.sqrt(np.sum(graph.astype(np.float64) ** 2, axis=1)).T
         np.fill_diagonal(scores, 0)
         return scores
@@ -89,6 +96,7 @@ class NOTEARSMLP:
     def predict(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
     ) -> Float[Array, "row node"]:
+        """Evaluate each node's network on its parents in `adjacency`."""
         return _outputs(params, params["graph"] * adjacency.T[:, None, :], values.T).T
 
 

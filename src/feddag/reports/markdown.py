@@ -23,7 +23,7 @@ from feddag.reports.blocks import (
 )
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|^[#+=-]")
-_NUMBERED = re.compile(r"^(\d+)([.)])")
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 
 
 def render_markdown(report: Report) -> str:

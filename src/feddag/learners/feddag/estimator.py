@@ -202,6 +202,7 @@ class FedDAG(FederatedLearner):
         self.workers = workers
 
     def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
+        """Learn from all sites together; with `sharing="none"`, at every site alone."""
         keep_compiled_programs()
         if self.sharing != "none":
             super().fit_silos(silos, context)
@@ -212,6 +213,7 @@ class FedDAG(FederatedLearner):
         self.communication_ = Ledger()
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
+        """Run all rounds, and set the graph, the sites' mechanisms and the history."""
         learned = self._learned(federation, columns, context)
         self._keep([learned], columns)
         self.history_ = learned.history
@@ -226,6 +228,7 @@ class FedDAG(FederatedLearner):
         self.graph_ = self._graph(np.mean([scores(each.params) for each in learned], axis=0), columns)
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
+        """Check the parameters, also against the model and the number of sites."""
         super().check_federation(sites, columns)
         if self.sharing == "graph" and not self._model().separable:
             raise FeddagError(
@@ -236,15 +239,18 @@ class FedDAG(FederatedLearner):
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
+        """The learner's tasks; none where sites learn alone."""
         return () if self.sharing == "none" else super().used_tasks
 
     def with_sites(self, sites: int) -> Self:
+        """Return an unfitted copy in which no more sites participate than there are."""
         copy = super().with_sites(sites)
         if constraints.is_whole(self.participation, sites + 1):  # no more sites can enter an average than there are
             copy.set_params(participation=sites)
         return copy
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that was learned, with every site's mechanisms and the history."""
         document, arrays = super().snapshot()
         arrays["U"] = self.U_
         for k, site in enumerate(self.mechanisms_):
@@ -261,6 +267,7 @@ class FedDAG(FederatedLearner):
         return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
+        """Become the fitted estimator, with every site's mechanisms and the history."""
         super().restore(document, arrays)
         template = initial_parameters(self._model(), self.n_features_in_, self.seed, SERVER)
         self.mechanisms_ = {
@@ -360,6 +367,7 @@ class FedDAG(FederatedLearner):
         return "all" if self.sharing == "all" else "graph"
 
     def edge_threshold(self) -> float:
+        """Return the parameter `threshold`, or the model's own where it is None."""
         return self.threshold or self._model().threshold
 
     def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
@@ -377,6 +385,7 @@ class FedDAG(FederatedLearner):
             return list(pool.map(learn, range(len(silos)), silos))
 
     def site(self, silo: Silo, position: int) -> LocalSolver:
+        """Return the solver of a site's local sub-problems."""
         return LocalSolver(
             silo,
             position,
@@ -387,6 +396,7 @@ class FedDAG(FederatedLearner):
         )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
+        """Return the task of a round, with bounds on its numbers and on the shared parameters."""
         plan = self.plan(columns, sites)
         schedule, template = plan.schedule, initial_parameters(plan.objective.model, plan.nodes, plan.seed, SERVER)
         numbers = {

@@ -178,9 +178,11 @@ class LocalSolver:
         return Answer(self._weight, shared_part(self.params, self._sharing))
 
     def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the model's parameters and Adam's state."""
         return flatten((self.params, self._optimiser_state))
 
     def restore(self, state: Arrays) -> None:
+        """Restore the model's parameters and Adam's state."""
         with jax.default_device(self._device):
             self.params, self._optimiser_state = unflatten((self.params, self._optimiser_state), state)
 

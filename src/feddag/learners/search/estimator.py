@@ -194,6 +194,7 @@ class EvidenceSearch(FederatedLearner):
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
+        """The tasks of this search; they depend on `sharing`."""
         names = search_tasks(2, common_mechanisms=self.sharing == "all")
         return [task for task in self.task_specs if task.name in names]
 

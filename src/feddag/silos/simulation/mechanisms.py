@@ -46,9 +46,11 @@ class Linear:
 
     @classmethod
     def draw(cls, parents: int, rng: np.random.Generator) -> Linear:
+        """Draw one weight per parent."""
         return cls(signed_uniform(rng, parents))
 
     def __call__(self, X: Parents, /) -> Signal:
+        """Return the weighted sum."""
         return X @ self.weights
 
 
@@ -61,9 +63,11 @@ class Mlp:
 
     @classmethod
     def draw(cls, parents: int, rng: np.random.Generator) -> Mlp:
+        """Draw the weights of both layers."""
         return cls(signed_uniform(rng, parents, 100), signed_uniform(rng, 100))
 
     def __call__(self, X: Parents, /) -> Signal:
+        """Evaluate the network."""
         return expit(X @ self.hidden) @ self.output
 
 
@@ -75,9 +79,11 @@ class MultipleIndex:
 
     @classmethod
     def draw(cls, parents: int, rng: np.random.Generator) -> MultipleIndex:
+        """Draw three weights per parent, one for each index."""
         return cls(signed_uniform(rng, parents, 3))
 
     def __call__(self, X: Parents, /) -> Signal:
+        """Add tanh, cosine and sine of the three indices."""
         first, second, third = (X @ self.theta).T
         return np.tanh(first) + np.cos(second) + np.sin(third)
 
@@ -93,9 +99,11 @@ class GaussianProcess:
 
     @classmethod
     def draw(cls, parents: int, rng: np.random.Generator) -> GaussianProcess:
+        """Keep the generator; each call draws a function."""
         return cls(rng)
 
     def __call__(self, X: Parents, /) -> Signal:
+        """Draw a function's values at these rows."""
         return sample_gaussian_process(X, self.rng)
 
 
@@ -103,6 +111,7 @@ class AdditiveGaussianProcess(GaussianProcess):
     """A sum of one-dimensional draws, one for each parent."""
 
     def __call__(self, X: Parents, /) -> Signal:
+        """Draw one function per parent, and add their values."""
         return sum((sample_gaussian_process(x[:, None], self.rng) for x in X.T), start=np.zeros(len(X)))
 
 
