@@ -69,7 +69,7 @@ class Selection:
     best: Candidate
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per combination, the best first."""
+        """Return one row per combination, the best first."""
         ranked = sorted(self.candidates, key=_rank)
         return pd.DataFrame(
             [
@@ -103,8 +103,8 @@ def select(
         method: Its name; see `feddag.methods`.
         grid: Values to try, by parameter; every combination is tried. `PUBLISHED_GRID` unless given, for FedDAG.
         regime: As of `make_learner`.
-        validation_share: Of each site's rows, how many are laid aside; drawn at random.
-        seed: Of that draw, and of the learner where it has one.
+        validation_share: The share of each site's rows that is laid aside; drawn at random.
+        seed: The seed of that draw, and of the learner where it has one.
         progress: Called after every round of every fit. What it raises ends the selection.
         fixed: Further parameters of the method, the same for all combinations.
     """
@@ -132,8 +132,8 @@ def select(
             learner.fit(training, progress=lambda status, k=k: progress(k, len(learners), status))
             score = mean_score(federation, learner.guessed_graph, columns, round_=k)
             candidates.append(Candidate(given, score, learner.graph_, learner.seconds_))
-            told = ", ".join(f"{name}={value}" for name, value in given.items())
-            figures = {"parameters": told, "score": score}
+            shown = ", ".join(f"{name}={value}" for name, value in given.items())
+            figures = {"parameters": shown, "score": score}
             progress(k, len(learners), Status(None, figures, learner.seconds_))
     return Selection(tuple(candidates), min(candidates, key=_rank))
 

@@ -48,7 +48,7 @@ class Layout:
     height: float
     centres: Float[np.ndarray, "node 2"]
     widths: Float[np.ndarray, "node"]
-    """Of the nodes; all are `NODE_HEIGHT` high."""
+    """The widths of the nodes; all are `NODE_HEIGHT` high."""
     routes: dict[Edge, Float[np.ndarray, "point 2"]]
     """By (source, target), the points that an edge passes, each of them vertically; undirected ones stand once."""
 

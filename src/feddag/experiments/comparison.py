@@ -47,12 +47,12 @@ class Line:
     """The first metric, for the tests of significance."""
     seeds: int = 0
     seconds: float | None = None
-    """Of the fastest fit, which other work on the machine disturbed least."""
+    """The seconds of the fastest fit, which other work on the machine disturbed least."""
     peak_memory: float | None = None
     bytes_sent: float | None = None
     chosen: str = "declared"
     p_value: float | None = None
-    """Of no difference from the reference; None where too few seeds are shared."""
+    """The p-value of no difference from the reference; None where too few seeds are shared."""
 
     @property
     def name(self) -> str:

@@ -80,7 +80,7 @@ class Accountant:
         self.budget = budget
         self._path = None if path is None else Path(path)
         self.noise_multipliers = [] if self._path is None else _read(self._path)
-        """Of every answer so far."""
+        """The noise multiplier of every answer so far."""
 
     @property
     def spent(self) -> float:
@@ -107,7 +107,7 @@ class Accountant:
         self.noise_multipliers = after
 
     def _epsilon(self, noise_multipliers: Iterable[float]) -> float:
-        """Of Gaussian mechanisms one after the other, whatever each makes of the others' outcome.
+        """Return the ε of several Gaussian mechanisms in sequence, each of which may depend on the outcomes before it.
 
         Together they reveal exactly what one of the noise `(Σ z⁻²)^(-1/2)` does (Dong, Roth and Su, "Gaussian
         Differential Privacy", 2022, corollary 3.3).

@@ -90,7 +90,7 @@ class Ledger:
         self.received[site] = self.received.get(site, 0) + received
 
     def so_far(self) -> dict[str, int]:
-        """Of all sites together, as a history has it; nothing where there is one site, which sends to nobody."""
+        """Return the bytes of all sites together; empty with one site, which sends to nobody."""
         if len(self.sent) < 2:
             return {}
         return {"bytes_sent": sum(self.sent.values()), "bytes_received": sum(self.received.values())}

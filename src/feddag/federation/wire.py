@@ -25,7 +25,7 @@ from feddag.errors import FeddagError
 from feddag.federation.protocol import Answer, Arrays, Task
 
 MOST_BYTES = 2**30
-"""Of a message: the largest, Gram matrices for many variables, take some hundred megabytes."""
+"""The most bytes of a message. The largest, Gram matrices for many variables, take some hundred megabytes."""
 MOST_HEADER_BYTES = 2**20
 
 _MAGIC = b"feddag-2"

@@ -168,7 +168,7 @@ class AgreeingSite(ABC):
 
 
 def _flat(arrays: Arrays) -> Flat:
-    """All parameters in the order of their names."""
+    """Join all parameters, in the order of their names."""
     return np.concatenate([arrays[name].ravel() for name in sorted(arrays)])
 
 

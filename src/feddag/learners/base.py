@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SEED = constraints.Constraint(
     "a whole number from 0 to 4294967295", lambda value: constraints.is_whole(value, 0) and value < 2**32
 )
-"""Of 32 bits: jax takes larger ones modulo 2³², or not at all."""
+"""A seed has 32 bits: jax takes larger ones modulo 2³², or not at all."""
 WORKERS = constraints.whole(1) | constraints.none
 SHARE = constraints.number("a share in (0, 1]", lambda value: 0 < value <= 1)
 PROPORTION = constraints.number("a number in (0, 1)", lambda value: 0 < value < 1)

@@ -36,14 +36,14 @@ _BOOSTING_STEPS, _BOOSTING_RATE, _BOOSTING_FREEDOM, _SELECTED_SHARE = 100, 0.1, 
 _SMOOTHING = np.logspace(-6, 6, 49)
 """The weights of the penalty that are tried."""
 _RIDGE = 1e-9
-"""So that a variable with few distinct values has a solution, too."""
+"""With this, a variable with few distinct values has a solution, too."""
 
 
 class CAM(OneTable):
     """Learn a causal additive model by a greedy search for its order.
 
     Args:
-        basis_functions: Of each spline; fewer where there are not three rows for each.
+        basis_functions: The number of functions of each spline; fewer where there are not three rows for each.
         neighbours: How many possible parents of a variable enter the search, at most.
         alpha: The level of the tests that prune the edges.
 
@@ -79,7 +79,7 @@ class CAM(OneTable):
         return CausalGraph(edges, table.columns, np.maximum(scores, 0))
 
     def products(self, table: Silo) -> Products:
-        """Of bases as large as the rows allow."""
+        """Compute the products of bases as large as the rows allow."""
         most = table.rows // (_ROWS_PER_FUNCTION * len(table.columns))
         return Products.of(table.values, max(_DEGREE + 1, min(self.basis_functions, most)))
 
@@ -91,7 +91,7 @@ class Products:
     rows: int
     bases: Float[np.ndarray, "node function node function"]
     with_variables: Float[np.ndarray, "node function node"]
-    """[i, k, j]: of the k-th function of variable i, and variable j of variance 1."""
+    """[i, k, j]: the product of the k-th function of variable i and of variable j, which has variance 1."""
     penalties: Float[np.ndarray, "node function function"]
     """The integrated squared curvature of each variable's function, as large as its variance in the mean."""
 
@@ -118,7 +118,7 @@ class Products:
         return _Regression(self, target, parents).variance if len(parents) else 1.0
 
     def p_values(self, target: int, parents: np.ndarray) -> Float[np.ndarray, " parent"]:
-        """Of the hypothesis, for each parent, that its function is zero."""
+        """Return, for each parent, the p-value of the hypothesis that its function is zero."""
         return _Regression(self, target, parents).p_values() if len(parents) else np.zeros(0)
 
 
@@ -145,7 +145,7 @@ class _Regression:
         self._shrinkage, self._freedom, self.variance = shrinkage[best], float(freedom[best]), float(variances[best])
 
     def p_values(self) -> Float[np.ndarray, " parent"]:
-        """By F-tests of each function's coefficients, given their covariance under the penalty as a prior."""
+        """Run an F-test of each function's coefficients, given their covariance under the penalty as a prior."""
         coefficients = self._axes @ (self._shrinkage * self._effect)
         covariance = (self._axes * self._shrinkage) @ self._axes.T
         effective = np.sum(covariance * self._gram, axis=1).reshape(-1, self._functions).sum(axis=1)
@@ -179,7 +179,7 @@ def _curvature(spline: BSpline) -> Float[np.ndarray, "function function"]:
 
 
 def possible_parents(products: Products, most: int) -> np.ndarray:
-    """Which variables componentwise boosting takes to explain each other one; [i, j] is i for j.
+    """Find by componentwise boosting which variables explain which; [i, j] says whether i explains j.
 
     In each step the one variable whose function explains most of what is left is added to the model, much reduced.
     """
@@ -205,7 +205,7 @@ def possible_parents(products: Products, most: int) -> np.ndarray:
 def _smoother(
     gram: Float[np.ndarray, "function function"], penalty: Float[np.ndarray, "function function"]
 ) -> Float[np.ndarray, "function function"]:
-    """From products with a variable to the coefficients of a fit that has a few degrees of freedom."""
+    """Return the matrix from products with a variable to the coefficients of a fit with few degrees of freedom."""
     roughness = np.maximum(eigh(penalty, gram, eigvals_only=True), 0)
 
     def freedom(log_weight: float) -> float:
@@ -216,7 +216,7 @@ def _smoother(
 
 
 def greedy_dag(products: Products, allowed: np.ndarray) -> np.ndarray:
-    """All allowed edges that close no cycle, those first that lower the noise variances most."""
+    """Add allowed edges that close no cycle, those first that lower the noise variances most."""
     nodes = len(allowed)
     edges = np.zeros((nodes, nodes), dtype=bool)
     reaches = np.eye(nodes, dtype=bool)  # [i, j]: there is a path from i to j

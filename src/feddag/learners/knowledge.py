@@ -29,7 +29,7 @@ CONSTRAINTS = {
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Of each node, as bits: the parents it must have, those it may have, and the nodes that must precede it."""
+    """Node by node, as bits: the parents it must have, those it may have, and the nodes that must precede it."""
 
     required: tuple[int, ...]
     allowed: tuple[int, ...]
@@ -44,7 +44,7 @@ class Knowledge:
         tiers: Sequence[Sequence[str]],
         exogenous: Sequence[str] = (),
     ) -> Self:
-        """Refuses what contradicts itself.
+        """Collect what is known, and refuse what contradicts itself.
 
         `tiers`: nothing in a later tier is a parent of anything in an earlier one; variables in no tier are free, and
         may stand between.

@@ -121,13 +121,13 @@ class NOTEARS(FromMoments):
 
 
 def joined(halves: Float[np.ndarray, " parameter"], shape: tuple[int, ...]) -> Float[np.ndarray, "*unit node node"]:
-    """W = W⁺ − W⁻, of halves that are both at least zero, so that |W|₁ is smooth: their sum."""
+    """Return W = W⁺ − W⁻. Both halves are at least zero, so that |W|₁ is smooth: it is their sum."""
     half = len(halves) // 2
     return (halves[:half] - halves[half:]).reshape(shape)
 
 
 def acyclicity(W: Float[np.ndarray, "*unit node node"]) -> tuple[float, Float[np.ndarray, "*unit node node"]]:
-    """h = tr e^(W∘W) − d, and its gradient. Where an edge has many weights, W∘W is the sum of their squares."""
+    """Compute h = tr e^(W∘W) − d, and its gradient. Where an edge has many weights, W∘W is the sum of their squares."""
     nodes = W.shape[-1]
     with np.errstate(over="ignore", invalid="ignore"):  # where a step went too far, which the line search takes back
         exponential = expm((W * W).reshape(-1, nodes, nodes).sum(axis=0))
@@ -142,7 +142,7 @@ def _lagrangian(
     rho: float,
     certain: Bool[np.ndarray, "node node"],
 ) -> tuple[float, Float[np.ndarray, " parameter"]]:
-    """Certain edges count in full towards cycles, and not at all towards |W|₁, whatever their weights."""
+    """Compute the augmented Lagrangian. Certain edges count in full towards cycles, and not at all towards |W|₁."""
     W = joined(halves, covariance.shape)
     remainder = np.eye(len(W)) - W
     explained = covariance @ remainder

@@ -42,10 +42,10 @@ class NOTEARSMLPADMM(ConsensusADMM):
 
     Args:
         l1: The weight λ of the sparsity term.
-        hidden_units: Of each variable's network.
+        hidden_units: The number of hidden units of each variable's network.
         threshold: Edges whose weights have a norm above it stand; then the weakest edge of every cycle is cut.
         rho_max, it_max: The search ends when both coefficients have reached `rho_max`, or after `it_max` rounds.
-        seed: Of the networks to begin with.
+        seed: The seed of the networks' first parameters.
         workers: Threads that sites are spread over; the machine's cores where it is None.
 
     Attributes:

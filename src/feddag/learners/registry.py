@@ -106,8 +106,8 @@ class _Methods(MutableMapping[str, Method]):
                     method = self._checked(point.load())
                 except Exception as error:  # whatever a package does, feddag goes on without it
                     package = point.dist.name if point.dist else "a package"
-                    told = f"The method {point.name!r} of {package} was left out: {type(error).__name__}: {error}."
-                    warnings.warn(told, stacklevel=2)
+                    message = f"The method {point.name!r} of {package} was left out: {type(error).__name__}: {error}."
+                    warnings.warn(message, stacklevel=2)
                 else:
                     self._known[method.name] = method
         return self._known

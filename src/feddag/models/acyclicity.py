@@ -24,7 +24,7 @@ def _norm(A: Float[Array, "d d"]) -> Float[Array, ""]:
 
 
 def _expm1_matrix(A: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """`e^A − I` for `A ≥ 0` by scaling and squaring, never adding the identity.
+    """Compute `e^A − I` for `A ≥ 0` by scaling and squaring, never adding the identity.
 
     With `E = e^B − I`, squaring reads `e^{2B} − I = 2E + E²`. A sparse mask needs few squarings.
     """
@@ -39,7 +39,7 @@ def _expm1_matrix(A: Float[Array, "d d"]) -> Float[Array, "d d"]:
 
 @jax.custom_vjp
 def trace_exponential(A: Float[Array, "d d"]) -> Float[Array, ""]:
-    """`tr(e^A) − d`, the constraint of NOTEARS and FedDAG (eq. 4); its gradient is `(e^A)ᵀ`."""
+    """Compute `tr(e^A) − d`, the constraint of NOTEARS and FedDAG (eq. 4); its gradient is `(e^A)ᵀ`."""
     return jnp.trace(_expm1_matrix(A))
 
 
@@ -56,7 +56,7 @@ trace_exponential.defvjp(_trace_exponential_forward, _trace_exponential_backward
 
 
 def _closure(B: Float[Array, "d d"]) -> tuple[Float[Array, ""], Float[Array, "d d"]]:
-    """`−log det(I − B)` and `(I − B)⁻¹ − I` for `B ≥ 0` of spectral radius below 1.
+    """Compute `−log det(I − B)` and `(I − B)⁻¹ − I` for `B ≥ 0` of spectral radius below 1.
 
     Kleene's elimination: after step k, `N[i, j]` weighs the walks i → j whose inner nodes are among 0…k. The pivot
     of Gaussian elimination at k is `1 − N[k, k]`, and nothing is ever subtracted from `N`.
@@ -72,7 +72,7 @@ def _closure(B: Float[Array, "d d"]) -> tuple[Float[Array, ""], Float[Array, "d 
 
 @jax.custom_vjp
 def log_determinant(A: Float[Array, "d d"]) -> Float[Array, ""]:
-    """`−log det(sI − A) + d·log s` (DAGMA, Bello et al. 2022); its gradient is `(sI − A)⁻ᵀ`.
+    """Compute `−log det(sI − A) + d·log s` (DAGMA, Bello et al. 2022); its gradient is `(sI − A)⁻ᵀ`.
 
     DAGMA's fixed `s` needs a line search to keep `A` inside the domain, where the spectral radius is below `s`. Here
     `s = d`, which holds every mask with entries in [0, 1], and more for larger weights.

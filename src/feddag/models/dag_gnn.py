@@ -58,12 +58,12 @@ class DAGGNN:
         return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
-        """Of any sign."""
+        """Return the weights `sinh(3U)`, which may be negative."""
         del key
         return without_loops(jnp.sinh(_AMPLIFICATION * params["graph"]))
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
-        """Half the squared error of the decoded values, and of Z: the evidence bound, but for constants."""
+        """Return half the squares of the decoding error and of Z: the evidence bound, but for constants."""
         mechanism = params["mechanism"]
         encoded = _network(mechanism["encoder"], data.values)
         decoded = _network(mechanism["decoder"], encoded)
@@ -103,7 +103,7 @@ class DAGGNN:
 
 
 def _network(network: dict[str, Any], values: Float[Array, "node row"]) -> Float[Array, "node row"]:
-    """One number to one number, for every variable alike: `Σ outward · relu(inward · x + hidden_bias) + bias`.
+    """Map each number to one, for every variable alike: `Σ outward · relu(inward · x + hidden_bias) + bias`.
 
     It is a line between any two kinks of its units. The lines are added up once, and each number looks up its own,
     which is seven times as fast as to evaluate every unit.

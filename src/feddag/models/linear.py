@@ -47,7 +47,7 @@ class Linear:
         return without_loops(params["graph"])
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Moments) -> Float[Array, ""]:
-        """`½ tr((I − W)ᵀ S (I − W))`."""
+        """Compute `½ tr((I − W)ᵀ S (I − W))`."""
         del params
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))

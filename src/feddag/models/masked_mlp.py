@@ -26,7 +26,7 @@ _QUANTILES = 128
 
 @jax.custom_vjp
 def _layer(W: Float[Array, "node out in"], hidden: Float[Array, "node in row"]) -> Float[Array, "node out row"]:
-    """`W @ hidden`, whose derivative transposes the small `W` first.
+    """Compute `W @ hidden`, whose derivative transposes the small `W` first.
 
     XLA would contract over the leading axis instead, which on the CPU costs a tenth of the whole step.
     """
@@ -77,7 +77,7 @@ class MaskedMLP:
         return prepared_rows(values)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
-        """`g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""
+        """Draw `g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""
         U = params["graph"]
         noisy = U + jax.random.logistic(key, U.shape, U.dtype)
         return without_loops(jax.nn.sigmoid(noisy / self.temperature))
@@ -90,7 +90,7 @@ class MaskedMLP:
     def _outputs(
         self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "node row"]
     ) -> Float[Array, "node row"]:
-        """All networks at once; the mask scales the first layer's weights instead of d copies of the rows."""
+        """Evaluate all networks at once; the mask scales the first layer's weights instead of d copies of the rows."""
         weights, biases = params["mechanism"]["weights"], params["mechanism"]["biases"]
         nodes, units, _ = weights[0].shape
         masked = weights[0] * adjacency.T[:, None, :]
@@ -105,16 +105,16 @@ class MaskedMLP:
         return jnp.abs(adjacency).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
-        """As Adam proposes: masks saturate, so that constant steps reach any `h`."""
+        """Return the steps as proposed: masks saturate, so that constant steps reach any `h`."""
         del params, h
         return updates
 
     def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
-        """Infinite logits, which no noise changes and no gradient reaches."""
+        """Set logits to ±∞, which no noise changes and no gradient reaches."""
         return jnp.where(impossible, -jnp.inf, jnp.where(certain, jnp.inf, graph))
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
-        """`E g_τ(U)`, the mean over equally likely quantiles of the logistic noise."""
+        """Return `E g_τ(U)`, the mean over equally likely quantiles of the logistic noise."""
         noise = logit((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         scores = expit((graph[:, :, None] + noise) / self.temperature).mean(axis=2)
         np.fill_diagonal(scores, 0)

@@ -63,7 +63,7 @@ class NOTEARSMLP:
         return without_loops(jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T)
 
     def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
-        """With half the squares of all weights."""
+        """Return half the squared error, plus `l2` times half the squares of all weights."""
         del adjacency
         W = _no_own_inputs(params["graph"])
         residual = data.values - _outputs(params, W, data.values)
@@ -71,7 +71,7 @@ class NOTEARSMLP:
         return 0.5 * jnp.sum(residual**2 @ data.weight) + 0.5 * self.l2 * squares
 
     def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Of the single weights, not of their norms."""
+        """Return the sum of the absolute weights, not of the norms of the edges."""
         del adjacency
         return jnp.abs(_no_own_inputs(params["graph"])).sum()
 

@@ -41,7 +41,7 @@ class MomentTasks:
         """Declare tasks whose answers are sums over a site's rows, each site with weight 1.
 
         Args:
-            prefix: Of the tasks' names.
+            prefix: The first part of the tasks' names.
             variable: What the variables are called.
             products: Whether the second task sums the products of each two variables, rather than squares.
         """

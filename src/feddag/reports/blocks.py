@@ -144,7 +144,7 @@ class Report:
     finished: str
     """When the run finished, in ISO 8601."""
     version: str
-    """Of feddag."""
+    """The version of feddag."""
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
 

@@ -15,7 +15,7 @@ from feddag.reports.edges import DrawnEdge
 from feddag.reports.svg import element
 
 LEAST_WIDTH, LEAST_HEIGHT = 480.0, 220.0
-"""Of the view, so that a small graph is not blown up."""
+"""The smallest view, so that a small graph is not blown up."""
 
 
 def view(layout: Layout) -> tuple[float, float, float, float]:

@@ -19,7 +19,7 @@ from feddag.runs import Run, RunMonitor, resume_command
 
 LOOPBACK = "127.0.0.1"
 _MOST_STATUSES = 300
-"""Of each site, up to twice as many."""
+"""The page shows up to twice as many of each site."""
 _OWN_NAMES = (LOOPBACK, "localhost")
 
 

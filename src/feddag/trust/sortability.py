@@ -100,7 +100,7 @@ def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], *, 
     """Warn, after a fit, of a graph that sorting could have found.
 
     Args:
-        found: Of the learned graph.
+        found: The sortability of the learned graph.
         edges: The number of its edges.
         differing: The number of pairs in which it differs from sort-and-regress's graph, by criterion.
         unit_free: Whether units play no role.

@@ -172,7 +172,7 @@ def edge_stability(
         silos: The tables that it learned from.
         bootstraps: How many times rows are drawn.
         jobs: Processes that replicates are spread over. Their number changes nothing but the time.
-        seed: Of the draws. A replicate depends on it and on its own number, not on how many there are.
+        seed: The seed of the draws. A replicate depends on it and on its own number, not on how many there are.
         folder: Where finished replicates are kept. Those that are there already, of the same data, parameters and seed,
             are not repeated.
         progress: Called after every replicate. What it raises ends the work; the folder keeps what is done.

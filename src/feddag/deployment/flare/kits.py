@@ -59,7 +59,7 @@ class Kit:
     folder: Path
     role: Role
     name: str
-    """Of the site; of the others, as FLARE knows them."""
+    """The site's name in the study, or the name by which FLARE knows the server or the analyst."""
     warning: str | None = None
     """That its certificates soon expire."""
 

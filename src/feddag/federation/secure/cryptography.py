@@ -34,7 +34,7 @@ Randomness = Callable[[int], bytes]
 KEY_BYTES = 32
 SHARE_BYTES = 66
 PRIME = 2**521 - 1
-"""Of the field in which secrets are shared."""
+"""The order of the field in which secrets are shared."""
 _NONCE_BYTES = 12
 
 
@@ -105,7 +105,7 @@ def add_mask(words: Words, seed: bytes, *, times: int) -> None:
 
 
 def mask_order(site: str, other: str) -> int:
-    """Of two sites, the first by name adds their common mask, the second takes it away."""
+    """Return the sign of two sites' common mask: the first by name adds it, the second subtracts it."""
     return 1 if site < other else -1
 
 

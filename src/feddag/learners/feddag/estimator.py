@@ -67,20 +67,20 @@ class FedDAG(FederatedLearner):
         acyclicity: `"trace-exponential"` (the paper's), `"log-det"` (DAGMA's) or `"polynomial"` (DAG-GNN's).
         participation: How many sites, or which share of them, enter each average; drawn anew every time.
         weighting: Sites count equally in the average (the paper's), or by their rows.
-        alpha_init, rho_init, rho_max, beta, gamma, h_tol, it_max: Of Algorithm 1. `rho_init` and `beta` are chosen by
-            the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
+        alpha_init, rho_init, rho_max, beta, gamma, h_tol, it_max: Parameters of Algorithm 1. `rho_init` and `beta` are
+            chosen by the number of nodes where they are None: the published pairs at 10, 20 and 40 nodes, a smooth rule
             between and beyond (for `"log-det"` a rule of its own).
-        it_inner, it_fl: Of Algorithm 2: local steps in a sub-problem, and between two aggregations.
+        it_inner, it_fl: Parameters of Algorithm 2: local steps in a sub-problem, and between two aggregations.
         patience: End once so many sub-problems have left the graph as it was, if it is a DAG and h is at most 1e-6;
             `None` goes on until h is at most `h_tol` or another limit is reached.
         rho_update: `"repeat"` raises ρ until the sub-problem has made progress, as the published figures did;
             `"once"` raises it once per sub-problem, as Algorithm 1 is printed.
         l1: The weight λ of the sparsity term.
-        learning_rate: Of Adam.
+        learning_rate: The learning rate of Adam.
         temperature: The τ of the Gumbel-sigmoid mask.
-        hidden_layers: Of each node's masked network; the other models' networks have one.
-        hidden_units: Of each hidden layer; as published where it is None: 16 for `"mlp"`, 10 for `"notears-mlp"`,
-            64 for `"dag-gnn"`.
+        hidden_layers: The number of hidden layers of each node's masked network; the other models' networks have one.
+        hidden_units: The number of units of each hidden layer; as published where it is None: 16 for `"mlp"`, 10 for
+            `"notears-mlp"`, 64 for `"dag-gnn"`.
         threshold: Edges score above it; 0.5 for masks and 0.3 for weights where it is None.
         required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
         tiers: Lists of names; nothing in a later one causes anything in an earlier one.

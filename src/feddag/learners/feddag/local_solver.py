@@ -44,7 +44,7 @@ class Objective:
     l1: float
     learning_rate: float
     knowledge: Knowledge | None = None
-    """Of which edges are certain, and which impossible, whatever the parameters say; None for none."""
+    """The edges that are certain or impossible, whatever the parameters say; None for none."""
 
     def __call__(
         self,
@@ -71,13 +71,13 @@ class Objective:
         return {**params, "graph": graph}
 
     def h(self, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """How far a draw of the adjacency matrix is from acyclic. Certain edges count in full, however small."""
+        """Measure how far a drawn adjacency matrix is from acyclic. Certain edges count in full, however small."""
         if self.knowledge is not None:
             adjacency = jnp.where(self.knowledge.certain, 1, adjacency)
         return ACYCLICITY[self.acyclicity](adjacency**2)
 
     def _sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Of those edges that need not be there."""
+        """Return the sparsity term of the edges that are not certain."""
         if self.knowledge is not None:
             certain = self.knowledge.certain
             graph = self.model.held(params["graph"], impossible=certain, certain=np.zeros_like(certain))

@@ -22,7 +22,7 @@ class TimeLeft:
         self._lowest_h = math.inf
 
     def after(self, round_: FedDAGRound) -> float | None:
-        """Seconds; None where there is no pace yet."""
+        """Return the seconds left; None where there is no pace yet."""
         first = self._first = self._first or round_
         self._lowest_h = min(self._lowest_h, round_.h)
         elapsed = round_.seconds - first.seconds
@@ -41,7 +41,7 @@ def _log(value: float) -> float:
 
 
 def _until(start: float, now: float, end: float, elapsed: float) -> float:
-    """Seconds until a quantity is at `end`, if it goes on as it came from `start` to `now`."""
+    """Return the seconds until a quantity is at `end`, if it goes on as it came from `start` to `now`."""
     done, missing = now - start, end - now
     if missing * (end - start) <= 0:
         return 0.0

@@ -65,7 +65,7 @@ class EvidenceSearch(FederatedLearner):
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
             which edges are surely there.
-        seed: Of the restarts.
+        seed: The seed of the restarts.
         workers: Threads that the work is spread over; the machine's cores where it is None.
 
     Attributes:

@@ -88,7 +88,7 @@ def _enough_rows(arrays: Arrays) -> bool:
 
 
 def _enough_rows_for_each_set(arrays: Arrays) -> bool:
-    """Where there are, a site adds joint functions for the rows that are left, and no more."""
+    """Return whether the rows suffice for each set; a site adds joint functions only for the rows that are left."""
     largest = int(arrays["parents"].sum(axis=1, dtype=int).max(initial=0))
     return may_be_summed(summed_functions(largest, pairs=False), float(arrays["rows"]))
 

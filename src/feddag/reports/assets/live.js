@@ -55,20 +55,20 @@
     return figure;
   };
   const look = async () => {
-    let told;
+    let status;
     try {
       const answer = await fetch("state.json", { cache: "no-store" });
-      told = await answer.json();
+      status = await answer.json();
     } catch {
       find("#state").textContent = "feddag watch has ended. This is the last state it showed.";
       return;
     }
-    if (told.state === "finished") { location.reload(); return; }
-    showFigures(told.now);
-    find("#curves").replaceChildren(...told.curves.map(curve));
-    find("#state").textContent = told.state === "stopped"
-      ? `The run has stopped before its end. Go on with: ${told.resume}`
-      : told.now.length ? "The run is under way." : "Waiting for the first round.";
+    if (status.state === "finished") { location.reload(); return; }
+    showFigures(status.now);
+    find("#curves").replaceChildren(...status.curves.map(curve));
+    find("#state").textContent = status.state === "stopped"
+      ? `The run has stopped before its end. Go on with: ${status.resume}`
+      : status.now.length ? "The run is under way." : "Waiting for the first round.";
     setTimeout(look, 1000);
   };
   look();

@@ -28,7 +28,7 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
-  // what is told of the thing under the pointer
+  // the tooltip of the thing under the pointer
   const tip = find("#tip");
   const showTip = (event, title, rows) => {
     tip.replaceChildren(make("b", title), ...rows.map(([words, value]) => {
@@ -88,10 +88,10 @@
     graph.classList.add("chosen");
     nodes.get(number).classList.add("selected", "lit");
     nodes.get(number).setAttribute("aria-pressed", "true");
-    const told = [make("h3", data.names[number])];
+    const parts = [make("h3", data.names[number])];
     for (const [kind, found] of Object.entries(relations(number))) {
       if (!found.length) continue;
-      told.push(make("h4", `${headings[kind]} (${found.length})`, kind));
+      parts.push(make("h4", `${headings[kind]} (${found.length})`, kind));
       const list = make("ul");
       for (const { other, k } of found) {
         nodes.get(other).classList.add("lit", kind);
@@ -103,11 +103,11 @@
         row.append(button, make("span", data.edges[k].numbers[0][1]));
         list.append(row);
       }
-      told.push(list);
+      parts.push(list);
     }
-    if (told.length === 1) told.push(make("p", "No edges.", "note"));
-    else told.push(make("p", `Numbers: ${data.meaning}.`, "note"));
-    panel.replaceChildren(...told);
+    if (parts.length === 1) parts.push(make("p", "No edges.", "note"));
+    else parts.push(make("p", `Numbers: ${data.meaning}.`, "note"));
+    panel.replaceChildren(...parts);
   };
   const toggle = (number) => { if (selected === number) clear(); else select(number); };
   const bring = (number) => {

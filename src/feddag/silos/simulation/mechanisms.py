@@ -34,7 +34,7 @@ class Mechanism(Protocol):
 
 
 def signed_uniform(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Uniform on [−2, −0.5] ∪ [0.5, 2]: no weight so small that its edge could not be seen."""
+    """Draw uniformly from [−2, −0.5] ∪ [0.5, 2]: no weight so small that its edge could not be seen."""
     return rng.choice((-1.0, 1.0), size=shape) * rng.uniform(0.5, 2.0, size=shape)
 
 

@@ -92,11 +92,11 @@ def simulate(
         graph: `"ER"` (Erdős-Rényi), `"SF"` (scale-free, Barabási-Albert), or a graph of your own: a
             `CausalGraph` or an adjacency matrix, whose entry [i, j] is 1 for the edge i → j.
         edges_per_node: The 2 of "ER2": the wanted number of edges is this times `nodes`.
-        edge_probability: Of an Erdős-Rényi edge, for s wanted edges among d nodes. `"published"`, 2s/d², is
-            what the paper's data were drawn with (about 18 edges for ER2 with 10 nodes); `"exact"`,
+        edge_probability: The probability of an Erdős-Rényi edge, for s wanted edges among d nodes. `"published"`,
+            2s/d², is what the paper's data were drawn with (about 18 edges for ER2 with 10 nodes); `"exact"`,
             2s/(d² − d), is what it prints, and gives s edges on average.
-        orientation: Of a scale-free graph. `"random"`: along a random order, as the paper's data were drawn.
-            `"arrival"`: from the older node to the newcomer.
+        orientation: How a scale-free graph is directed. `"random"`: along a random order, as the paper's data were
+            drawn. `"arrival"`: from the older node to the newcomer.
         mechanism: How a node follows from its parents. `"linear"`; `"gp"`, a Gaussian process over all
             parents; `"gp-add"`, a sum of one for each parent; `"mlp"`; `"mim"`, a sum of three index
             functions. With `heterogeneous=True` also several candidates. None stands for `"gp"`, or for all
@@ -109,7 +109,7 @@ def simulate(
         uneven: Let each site have 20, 40, 60 or 80 % of `rows`, drawn with equal probability.
         noise: Its law, always of mean 0: `"gaussian"`, `"laplace"`, `"uniform"`, `"exponential"` or
             `"gumbel"`.
-        noise_variance: Of every node at every site. None is the paper's: 1, except that with
+        noise_variance: The variance for every node at every site. None is the paper's: 1, except that with
             `heterogeneous=True` a nonlinear site draws the standard deviation 0.8 or 1 for all its nodes.
         noise_deviation_range: Draw instead each node's standard deviation uniformly between these two.
         standardised: Bring each variable to mean 0 and variance 1 before its children see it: over all sites
