@@ -86,7 +86,10 @@ class TaskSpec:
     discloses: str
     """What the whole answer gives away, in one line."""
     answers: Mapping[str, Output] = field(default_factory=dict)
-    """The arrays of an answer, by name; `*` in a name stands for anything."""
+    """The arrays of an answer, by name; `*` in a name stands for anything.
+
+    One array named `rows`, in answers of weight 1, is the site's number of rows: an engine reports their sum.
+    """
     every_site: bool = True
     """Whether the sum means nothing without each site: an engine then waits for one that is out of reach."""
     numbers: Mapping[str, Bounds] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 import joblib
@@ -287,7 +287,7 @@ class Learner(BaseEstimator, ABC):
         return digest.hexdigest()
 
 
-def disclosed(tasks: Iterable[TaskSpec]) -> str:
+def disclosed(tasks: Sequence[TaskSpec]) -> str:
     """Say in plain words what leaves a site that answers these tasks."""
     sentences = []
     for every_site, opening in ((True, "In sums over all sites"), (False, "In sums over the sites that answer")):
