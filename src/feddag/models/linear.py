@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
 
 
-class Moments(NamedTuple):
+class LinearData(NamedTuple):
     """All that least squares needs of a silo."""
 
     covariance: Float[Array, "node node"]
@@ -35,18 +35,18 @@ class Linear:
         del rng
         return {"graph": np.zeros((nodes, nodes), np.float32), "mechanism": {}}
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> Moments:
+    def prepare(self, values: Float[np.ndarray, "row node"]) -> LinearData:
         """Return the columns' covariance."""
         centred = values - values.mean(axis=0)
         with np.errstate(over="ignore"):  # then the loss is not finite, which the site tells
-            return Moments(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
+            return LinearData(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
         """Return the weights; nothing is random."""
         del key
         return without_loops(params["graph"])
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Moments) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: LinearData) -> Float[Array, ""]:
         """Compute `½ tr((I − W)ᵀ S (I − W))`."""
         del params
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
