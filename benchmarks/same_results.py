@@ -5,10 +5,10 @@
 
 A cell is METHOD:SETTING:SEED; of the cells that the experiments declare under this name, the fastest in the store is
 run, if possible one whose data were the same to the last digit: simulated data differ there from one kind of processor
-to another, and so does the course of FedDAG with networks, whose programs are compiled for the processor: where that
-alone differs, compare two versions of the code on one machine. The script compares data, parameters, graph, metrics, bytes that travelled, and the course of the
-optimisation; without the same data, only the graph and its metrics. The store is only read. Exit code 1 if anything
-differs.
+to another, and so does the course of FedDAG with networks, whose programs are compiled for the processor. Where that
+alone differs, compare two versions of the code on one machine. The script compares data, parameters, graph, metrics,
+bytes that travelled, and the course of the optimisation; without the same data, only the graph and its metrics. The
+store is only read. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
