@@ -42,16 +42,7 @@ class AnalystKit(Kit):
 class FlareEngine:
     """NVIDIA FLARE as a `feddag.deployment.engine.Engine`."""
 
-    def provision(
-        self,
-        study_file: str | os.PathLike[str],
-        out: str | os.PathLike[str],
-        host: str,
-        port: int,
-        server_at: str | None = None,
-    ) -> dict[str, Path]:
-        """Make kits with FLARE's own provisioning."""
-        return provision(study_file, out, host, port, server_at)
+    provision = staticmethod(provision)
 
     def open_server(self, folder: str | os.PathLike[str]) -> ServerKit:
         """Open the server's kit."""
