@@ -3,7 +3,8 @@
     .venv/bin/python benchmarks/federation.py
 
 Sites take one step of a linear model a round, which is nothing beside the messages; the time of a round is read off the
-server's journal. Bytes are those of the messages themselves, without what TLS and FLARE put around them.
+server's journal. It includes what protects a site: following the method, checking the sum, and the log on the disk.
+Bytes are those of the messages themselves, without what TLS and FLARE put around them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def measured(nodes: int, sites: int, rounds: int, *, secure: bool) -> tuple[floa
         folder = Path(scratch)
         simulation.write(folder / "data")
         policy = folder / "policy.toml"
-        policy.write_text(f"unprotected_sums = {str(not secure).lower()}\n")
+        policy.write_text(f'unprotected_sums = {str(not secure).lower()}\nsharing = ["all"]\n')
         policy.chmod(0o600)
         variables = "\n".join(f'{name} = "continuous"' for name in simulation.silos[0].columns)
         study_file = folder / "study.toml"
@@ -59,10 +60,13 @@ def measured(nodes: int, sites: int, rounds: int, *, secure: bool) -> tuple[floa
             data = folder / "data" / f"{name}.csv"
             commands.append(["site", "--kit", str(kits[name]), "--data", str(data), "--policy", str(policy)])
         study = Study.load(study_file)
-        with running(commands), engine().open_analyst(kits[ANALYST]).connect(study, print) as connected:
+        with (
+            running(commands, {"FEDDAG_STATE": str(kits[ANALYST].parent / "state")}),
+            engine().open_analyst(kits[ANALYST]).connect(study, print) as connected,
+        ):
             learner = connected.run(lambda status: None)
         journal = next(kits[SERVER].rglob("journal"))
-        written = sorted(path.stat().st_mtime for path in journal.glob("*.npz"))
+        written = sorted(path.stat().st_mtime for path in journal.glob("[0-9]*.json"))
         seconds = statistics.median(later - earlier for earlier, later in pairwise(written))
         traffic = learner.communication_
         return seconds, traffic.sent[names[0]] / len(written), traffic.received[names[0]] / len(written)

@@ -1,11 +1,12 @@
-"""What sums of products of many functions over few rows tell about single rows: why the search asks for six rows each.
+"""What sums of products of many functions over few rows tell about single rows: why the search has a budget of numbers.
 
-    .venv/bin/python benchmarks/leakage.py --rows-per-function 1.1 1.7 4 6 10
+    .venv/bin/python benchmarks/leakage.py --numbers-per-value 4 1 0.5 0.25 0.125
 
-The server of a search with common mechanisms knows the mean over all rows of the products of all coarse functions, and
-here tries two things with it. Whose rows are they: rows of the tables and new ones are told apart by their leverage
-(the figure is the chance that a new row has more of it; 0.5 is guessing). And what is hidden: of a row all values but
-one are known, and the one with the least leverage is the guess; beside it stands the error of this guess for new rows.
+The server of a search with common mechanisms knows the mean over all rows of the products of all coarse functions, so
+many numbers for each value of the tables, and here tries two things with it. Whose rows are they: rows of the tables
+and new ones are told apart by their leverage (the figure is the chance that a new row has more of it; 0.5 is guessing).
+And what is hidden: of a row all values but one are known, and the one with the least leverage is the guess; beside it
+stands the error of this guess for new rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 
 from feddag import simulate
-from feddag.regression.features import Features, summed_functions
+from feddag.learners.search.budget import summed_numbers
+from feddag.regression.features import FUNCTIONS, Features
 
 NODES, HIDDEN, TRIED = 20, 7, 100
 GUESSES = np.linspace(-3, 3, 301)
@@ -29,7 +31,7 @@ def attacked(rows: int) -> tuple[float, float, float]:
     mean, deviation = table.mean(axis=0), table.std(axis=0)
 
     def functions(values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row function"]:
-        return Features((values - mean) / deviation).coarse(pairs=True)
+        return Features((values - mean) / deviation).coarse()
 
     summed = functions(table)
     size, axes = np.linalg.eigh(summed.T @ summed)
@@ -51,13 +53,13 @@ def attacked(rows: int) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows-per-function", nargs="+", type=float, default=[1.1, 1.7, 4.0, 6.0, 10.0])
-    count = summed_functions(NODES, pairs=True)
-    print("| rows for each function | rows told apart from new ones | hidden value, median error | of new rows |")
-    print("| --- | --- | --- | --- |")
-    for each in parser.parse_args().rows_per_function:
-        told_apart, ours, others = attacked(round(each * count))
-        print(f"| {each:g} | {told_apart:.2f} | {ours:.2f} | {others:.2f} |", flush=True)
+    parser.add_argument("--numbers-per-value", nargs="+", type=float, default=[4.0, 1.0, 0.5, 0.25, 0.125])
+    print("| numbers per value | rows | rows told apart from new ones | hidden value, median error | of new rows |")
+    print("| --- | --- | --- | --- | --- |")
+    for each in parser.parse_args().numbers_per_value:
+        rows = round(summed_numbers(NODES, FUNCTIONS) / NODES / each)
+        told_apart, ours, others = attacked(rows)
+        print(f"| {each:g} | {rows} | {told_apart:.2f} | {ours:.2f} | {others:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -266,6 +266,7 @@ PAGES = {
     ROOT / "README.md": {"without-error": without_error},
     ROOT / "docs" / "search.md": {"comparison": comparison, "linear": linear, "sachs": sachs},
     ROOT / "docs" / "federation.md": {"disclosures": disclosures},
+    ROOT / "docs" / "security.md": {},
     ROOT / "docs" / "methods.md": {"methods": methods, "published": published},
 }
 

@@ -20,6 +20,12 @@ install_import_hook(("feddag.models", "feddag.learners.feddag.history", "feddag.
 sys.path.append(str(Path(__file__).parent))  # where toy_learner is
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test's tables are remembered by the next one, nor by the user's own sites."""
+    monkeypatch.setenv("FEDDAG_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a further method, which is there for the time of a test."""

@@ -6,9 +6,11 @@ import os
 import stat
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from feddag.errors import FeddagError
-from feddag.files import atomic_write
+from feddag.files import as_text, atomic_write, from_text
 
 
 def test_text_is_utf_8_with_line_ends_as_written(tmp_path):
@@ -109,3 +111,15 @@ def test_content_and_name_are_on_the_disk_when_the_block_has_ended(tmp_path, mon
     with atomic_write(tmp_path / "f") as stream:
         stream.write("new")
     assert synced == ["content", "renamed", tmp_path.stat().st_ino]
+
+
+@given(st.text(alphabet="'=+-@\t\r\n a1") | st.text())
+def test_no_cell_is_a_formula_and_each_is_read_as_it_was(cell):
+    written = as_text(cell)
+    assert not written.startswith(tuple("=+-@\t\r\n"))
+    assert from_text(written) == cell
+
+
+@pytest.mark.parametrize("cell", ["age", "'age'", "", 1, -1.5, None])
+def test_other_cells_stay_as_they_are(cell):
+    assert as_text(cell) is cell

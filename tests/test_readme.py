@@ -9,7 +9,7 @@ from snippets import blocks, run_console, run_python
 PYTHON = blocks("README.md", "python")
 
 
-@pytest.mark.parametrize(("example", "shows"), zip(PYTHON, ["GraphMetrics(shd=0,", "reversed_error"], strict=True))
+@pytest.mark.parametrize(("example", "shows"), [*zip(PYTHON, ["GraphMetrics(shd=0,", "reversed_error"], strict=True)])
 def test_a_python_example_works_by_itself(tmp_path, example, shows):
     assert shows in run_python(example, tmp_path)
 

@@ -109,6 +109,55 @@ class TestContent:
         assert type(study.learner()).__name__ == "InRegime"
 
 
+class TestMerge:
+    LEVELS = "levels = [1, 2, 3, 4]"
+
+    def merged(self, merge):
+        return Study.parse(TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
+
+    def test_merged_levels_are_one_where_the_first_of_them_was(self):
+        study = self.merged("other = [4, 2]")
+        assert study.variables[2] == Variable("cp", Kind("categorical", (1, "other", 3)), merge={"other": (2, 4)})
+        table = pd.DataFrame({name: np.arange(12.0) for name in ("age", "chol")}).assign(
+            chol=np.arange(1.0, 13), sex=[0, 1] * 6, slope=["up", "flat"] * 6, cp=["1", 2, 3, 4.0] * 3
+        )
+        silo = study.silo("lyon", table)
+        assert silo.values[:4, 2].tolist() == [0, 1, 2, 1]
+        assert silo.to_frame()["cp"][:4].tolist() == [1, "other", 3, "other"]
+        np.testing.assert_array_equal(study.silo("lyon", silo).values, silo.values)
+
+    def test_a_merge_is_part_of_what_sites_agree_on(self):
+        study = self.merged("other = [4, 2]")
+        assert study.digest != STUDY.digest
+        assert study.digest == self.merged("other = [2, 4]").digest
+        assert Study.of(study.document()) == study
+        assert Study.of(study.document()).digest == study.digest
+
+    def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
+        text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')
+        assert Study.parse(text).variables[4].kind == Kind("ordinal", ("up", "down"))
+        assert "must be neighbours" in refusal(text.replace('["flat", "down"] }', '["up", "down"] }'))
+
+    @pytest.mark.parametrize(
+        ("merge", "message"),
+        [
+            ("other = [1]", "variables.cp.merge.other must be a list of two or more of its levels"),
+            ("other = [1, 9]", "each merged once. Got [1, 9] instead"),
+            ("a = [1, 2], b = [2, 3]", "variables.cp.merge.b must be a list of two or more of its levels"),
+            ("3 = [1, 2]", "variables.cp.merge.3: another level has that name. Choose a new one"),
+            ("a = [1, 2], 1 = [3, 4]", "another level has that name"),
+            ("other = [1, 2, 3, 4]", "leaves one level. Merge fewer, or leave the variable out"),
+            ("other = 1", "variables.cp.merge.other must be a list"),
+        ],
+    )
+    def test_what_cannot_be_merged_is_refused(self, merge, message):
+        assert message in refusal(TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
+
+    def test_two_levels_or_none_are_not_merged(self):
+        text = TEXT.replace('type = "binary"', 'type = "binary", merge = { all = [0, 1] }')
+        assert "a binary variable has no levels to merge" in refusal(text)
+
+
 class TestDigest:
     def test_comments_layout_and_order_do_not_matter(self):
         head, variables, rest = MINIMAL.partition("[variables]")
@@ -161,7 +210,7 @@ class TestRefusals:
             (
                 'type = "binary"',
                 'typ = "binary"',
-                "variables.sex.typ is not known. There are type, levels, unit, missing. Did you mean 'type'?",
+                "variables.sex.typ is not known. There are type, levels, merge, unit, missing. Did you mean 'type'?",
             ),
             (
                 ", levels = [1, 2, 3, 4]",

@@ -35,6 +35,11 @@ class PartialCorrelations(FederatedSinglePass):
     parameter_constraints: ClassVar = {"least": constraints.at_least_zero}
     task_specs: ClassVar = (CORRELATIONS,)
 
+    @property
+    def shares(self) -> str:
+        """Moments of all variables."""
+        return "moments"
+
     def __init__(self, least: float = 0.2) -> None:
         self.least = least
 

@@ -1,9 +1,11 @@
-"""Write a file so that no reader, no crash and no second writer ever meets half of it."""
+"""Write a file so that no reader, no crash and no second writer ever meets half of it, and no spreadsheet runs it."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,8 +19,23 @@ except ImportError:  # not on Windows
 
 from feddag.errors import FeddagError
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+"""What a spreadsheet takes for a formula, or for the whitespace before one; with apostrophes that `as_text` added."""
 _LOCK_ATTEMPTS = 5
 """Whoever only looks whether a file is locked holds it for a moment."""
+
+
+def as_text(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula; `from_text` undoes it.
+
+    All writers of CSV use it: names of variables and sites come from other participants.
+    """
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def from_text(cell: str) -> str:
+    """Read a cell that `as_text` wrote."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def check_target(path: Path, *inputs: str | Path) -> None:
@@ -30,6 +47,23 @@ def check_target(path: Path, *inputs: str | Path) -> None:
             raise FeddagError(f"{path} is what this is made from, and would be lost. Name another file to write to.")
     if not path.parent.is_dir():
         raise FeddagError(f"{path}: the directory {path.parent} does not exist. Create it first.")
+
+
+def check_private(folder: Path) -> None:
+    """Refuse a folder that others may enter, whose keys others may read, or that has symbolic links or is one.
+
+    A link in a folder that somebody sent would let its sender choose what is read here, and what is overwritten.
+    """
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
+            if path.is_symlink():
+                raise FeddagError(f"{path} is a symbolic link. Put what it stands for in its place, or remove it.")
+            private = path == folder or path.suffix == ".key"
+            if private and os.name == "posix" and path.stat().st_mode & 0o077:
+                mode = "700" if path == folder else "600"
+                raise FeddagError(
+                    f"{path}: others than its owner may read it. Type: chmod {mode} {shlex.quote(str(path))}"
+                )
 
 
 @overload

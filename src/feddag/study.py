@@ -3,12 +3,14 @@
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
 | `name`              | what the study is called                                                                    |
-| `[variables]`       | each variable's type, and where there are any: levels, unit, values that stand for missing  |
+| `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
+|                     | that stand for missing                                                                      |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
 | `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`)                        |
-| `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it               |
+| `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it;              |
+|                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
 | `[trust]`           | `assess`: whether sites on a network hold the learned graph against their rows              |
 
@@ -39,7 +41,7 @@ from feddag.silos.coding import canonical
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
-from feddag.silos.variable_types import KINDS, Kind, Variable
+from feddag.silos.variable_types import KINDS, Kind, Level, Variable
 
 if TYPE_CHECKING:
     from feddag.learners import Learner
@@ -100,6 +102,10 @@ class FederationTerms:
     unless the study says otherwise."""
     timeout: float = 600.0
     """The seconds that a site may take for a task."""
+    minimum_sites: int = LEAST_QUORUM
+    """The fewest sites that any combination of sums may tell about."""
+    maximum_rows: int = 10_000_000
+    """The largest number of rows that a site may claim."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,11 @@ class Study:
         """Return the names of the variables."""
         return tuple(variable.name for variable in self.variables)
 
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Return what each variable's numbers stand for."""
+        return {variable.name: variable.kind for variable in self.variables}
+
     def site(self, name: str) -> SiteTerms:
         """Return the terms of a site: by name, or the common ones where the study names no sites."""
         for site in self.sites:
@@ -284,12 +295,12 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 _REQUIRED = object()
 _TABLES = {
     "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
-    "variable": ("type", "levels", "unit", "missing"),
+    "variable": ("type", "levels", "merge", "unit", "missing"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
     "site": ("columns", "identity"),
-    "federation": ("quorum", "timeout"),
+    "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential"),
     "trust": ("assess",),
     "differential": ("epsilon", "delta", "clip", "rounds"),
@@ -375,15 +386,47 @@ def _variable(name: str, table: _Table) -> Variable:
     }.get(kind, constraints.Constraint("at least two: all sites code them alike", lambda value: len(value) >= 2))
     if not fitting.accepts(levels):
         raise constraints.refusal(table.where("levels"), fitting.wording, levels)
+    kept, merge = _merged(table.table("merge"), kind, levels)
     unit = table.take("unit", _TEXT, None)
     missing = table.take("missing", _LEVELS, [])
-    return Variable(name, Kind(kind, tuple(levels)), unit, tuple(missing))
+    return Variable(name, Kind(kind, kept), unit, tuple(missing), merge)
+
+
+def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level, ...], dict[str, tuple[Level, ...]]]:
+    """Return the levels that are left once some are merged, and which values each merged one stands for."""
+    order = {canonical(level): level for level in levels}
+    places = {key: place for place, key in enumerate(order)}
+    taken: dict[Level | None, str] = {}
+    merge: dict[str, tuple[Level, ...]] = {}
+    several = constraints.Constraint(
+        "a list of two or more of its levels, each merged once",
+        lambda value: _are_levels(value) and len(value) > 1 and {*map(canonical, value)} <= order.keys() - taken.keys(),
+    )
+    for name in table.names():
+        if kind not in ("categorical", "ordinal"):
+            raise FeddagError(
+                f"{table.where(name)}: a {kind} variable has no levels to merge. Remove it, or leave the variable out."
+            )
+        keys = sorted(map(canonical, table.take(name, several)), key=places.__getitem__)
+        if kind == "ordinal" and places[keys[-1]] - places[keys[0]] != len(keys) - 1:
+            raise FeddagError(f"{table.where(name)}: levels of an ordinal variable must be neighbours to be merged.")
+        taken |= dict.fromkeys(keys, name)
+        merge[name] = tuple(order[key] for key in keys)
+    for name in merge:
+        if canonical(name) in places.keys() - taken.keys() or taken.get(canonical(name), name) != name:
+            raise FeddagError(f"{table.where(name)}: another level has that name. Choose a new one.")
+    kept = tuple(dict.fromkeys(taken.get(key, level) for key, level in order.items()))
+    if merge and len(kept) < 2:
+        raise FeddagError(f"{table.source}: {table.path} leaves one level. Merge fewer, or leave the variable out.")
+    return kept, merge
 
 
 def _described(variable: Variable) -> dict[str, Any]:
+    lists = {"levels": list(variable.declared_levels), "missing": list(variable.missing)}
+    merge = {name: list(values) for name, values in variable.merge.items()}
+    optional = {**lists, "merge": merge}
     described = {"type": variable.kind.name, "unit": variable.unit}
-    lists = {"levels": list(variable.kind.levels), "missing": list(variable.missing)}
-    return _without_none({**described, **{key: value or None for key, value in lists.items()}})
+    return _without_none({**described, **{key: value or None for key, value in optional.items()}})
 
 
 def _method(table: _Table) -> MethodChoice:
@@ -446,8 +489,10 @@ def _federation(table: _Table, sites: int) -> FederationTerms:
         lambda value: constraints.is_whole(value, least) and (not sites or value <= sites),
     )
     quorum = table.take("quorum", fitting, default)
-    timeout = table.take("timeout", constraints.positive, 600.0)
-    return FederationTerms(quorum, float(timeout))
+    timeout = table.take("timeout", constraints.positive, FederationTerms.timeout)
+    minimum_sites = table.take("minimum_sites", constraints.whole(1), min(FederationTerms.minimum_sites, quorum))
+    maximum_rows = table.take("maximum_rows", constraints.whole(1), FederationTerms.maximum_rows)
+    return FederationTerms(quorum, float(timeout), minimum_sites, maximum_rows)
 
 
 def _privacy(table: _Table, sites: int) -> PrivacyTerms:

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from feddag.federation.policy import Policy
 from feddag.learners.registry import find_method
+from feddag.silos.cells import level_rows, merge_text, propose_merge, rare_levels, toml_key
 from feddag.silos.checks import check_names
-from feddag.silos.coding import MOST_LEVELS, infer_kind
+from feddag.silos.coding import MOST_LEVELS, code_column, infer_kind
 from feddag.silos.sources import read_table, source_of
+from feddag.silos.variable_types import Kind, Variable
 
 _FEW = 10
 """Whole numbers of so few different values may be codes."""
@@ -23,6 +26,7 @@ def template(name: str, data: str | None, sites: Sequence[str], method: str) -> 
     variables = _EXAMPLES if data is None else _variables(data)
     tables = "\n".join(map(_site, sites)) if sites else "# [sites.basel]\n"
     return _TEMPLATE.format(
+        minimum_cell=Policy.minimum_cell,
         name=re.sub("[^a-z0-9-]+", "-", name.lower()).strip("-") or "study",
         variables="\n".join(variables),
         method=method,
@@ -37,9 +41,9 @@ def _variables(data: str) -> list[str]:
 
 
 def _variable(name: str, column: pd.Series) -> str:
-    key, kind = _key(name), infer_kind([column])
+    key, kind = toml_key(name), infer_kind([column])
     if kind.discrete:
-        return f"{key} = {_declared(kind.name, kind.levels)}"
+        return f"{key} = {_declared(kind.name, kind.levels)}{_rare(Variable(name, kind), column)}"
     present = column.dropna()
     numbers = pd.to_numeric(present, errors="coerce")
     if column.dtype.kind in "mMc" or numbers.isna().any():
@@ -48,22 +52,30 @@ def _variable(name: str, column: pd.Series) -> str:
         )
     levels = sorted(numbers.unique().tolist())
     if set(levels) == {0, 1}:
-        return f'{key} = "binary"'
+        return f'{key} = "binary"{_rare(Variable(name, Kind("binary", (0, 1))), column)}'
     if 2 <= len(levels) <= _FEW and all(float(level).is_integer() for level in levels):
         return f'{key} = "continuous"  # if these are codes: {_declared("categorical", list(map(int, levels)))}'
     return f'{key} = "continuous"'
 
 
-def _declared(kind: str, levels: Sequence[object]) -> str:
-    return f'{{ type = "{kind}", levels = {json.dumps(list(levels), ensure_ascii=False)} }}'
+def _declared(kind: str, levels: Sequence[object], more: str = "") -> str:
+    return f'{{ type = "{kind}", levels = {json.dumps(list(levels), ensure_ascii=False)}{more} }}'
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+def _rare(variable: Variable, column: pd.Series) -> str:
+    """Propose in a comment what to do about levels that too few rows have for a site on a network."""
+    counts = level_rows(code_column(variable.name, column, variable), variable.kind)
+    if not rare_levels(counts, Policy.minimum_cell):
+        return ""
+    merge = propose_merge(variable, counts, Policy.minimum_cell)
+    if merge is None:
+        return "  # a level is rare here: to learn over a network, leave the variable out"
+    merged = _declared(variable.kind.name, variable.kind.levels, f", {merge_text(merge)}")
+    return f"  # levels are rare here; over a network: {merged}"
 
 
 def _site(name: str) -> str:
-    return f'[sites.{_key(name)}]\n# columns = {{ age = "AGE_YEARS" }}\n# identity = "..."\n'
+    return f'[sites.{toml_key(name)}]\n# columns = {{ age = "AGE_YEARS" }}\n# identity = "..."\n'
 
 
 _EXAMPLES = (
@@ -79,6 +91,8 @@ name = "{name}"                       # lower-case letters, digits and hyphens
 
 # Each variable's type: continuous, binary, ordinal or categorical. Discrete ones have levels, which all sites code
 # alike (binary: 0 and 1 unless given). A unit is a promise; values listed as missing stand for one not recorded.
+# Sites on a network refuse a level that fewer than {minimum_cell} of their rows have, unless it is merged with others:
+# ward = {{ type = "categorical", levels = ["a", "b", "x", "y"], merge = {{ other = ["x", "y"] }} }}
 [variables]
 {variables}
 
@@ -103,6 +117,8 @@ exogenous = []                        # variables that nothing causes: ["age"]
 [federation]
 # quorum = 3                          # sites that must answer; more than half of them, and at least 3, unless given
 timeout = 600                         # seconds that a site may take for a task
+# minimum_sites = 3                   # the fewest sites that any comparison of sums may tell about
+# maximum_rows = 10_000_000           # the most rows that a site may claim
 
 [privacy]
 # secure_sum = true                   # only sums can be read; on for 3 or more sites unless given

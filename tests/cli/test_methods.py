@@ -14,7 +14,13 @@ def test_every_method_is_listed_with_what_leaves_a_site(feddag):
         texts = leaves_site(method)
         for text in (method.name, method.summary, method.assumptions, method.reference, *texts.values()):
             assert text in " ".join(shown.split())
-        assert re.search(rf"regimes +{', '.join(method.regimes)} *\n", shown)
+        assert re.search(rf"regimes +{', '.join(method.regimes)}\n", shown)
+
+
+def test_a_file_holds_each_text_on_one_line_without_blanks_at_its_end(feddag):
+    lines = feddag("methods").stdout.splitlines()
+    assert any(METHODS["search"].assumptions in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from feddag.cli import cell_progress, progress
+from feddag.cli import progress
 from feddag.cli.cell_progress import show_cells
 from feddag.cli.progress import clock, shown_progress
 from feddag.experiments.running import Standing
@@ -69,7 +69,7 @@ def test_a_time_is_shown_as_a_clock_shows_it(seconds, shown_as):
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_cells_are_shown_from_the_beginning(monkeypatch, terminal):
-    monkeypatch.setattr(cell_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=100, color_system=None, highlight=False)
     with show_cells(console, quiet=False) as tell:

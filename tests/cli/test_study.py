@@ -87,6 +87,24 @@ class TestInit:
         assert "# name: left out" in text
         assert "patient" not in text
 
+    def test_rare_levels_are_told_of_with_what_mends_them(self, feddag, tmp_path):
+        wards = ["a"] * 20 + ["b"] * 15 + ["x"] * 4 + ["y"]
+        table().assign(ward=wards, rare=["no"] * 39 + ["yes"]).to_csv(tmp_path / "north.csv", index=False)
+        path = tmp_path / "study.toml"
+        feddag("study", "init", path, "--from", tmp_path / "north.csv", "--site", "north", "--method", "search")
+        text = path.read_text(encoding="utf-8")
+        (line,) = (line for line in text.splitlines() if line.startswith("ward = "))
+        given, proposed = line.split("  # levels are rare here; over a network: ")
+        assert 'merge = { other = ["x", "y"] }' in proposed
+        check = ("study", "check", path, "--site", "north", "--data", tmp_path / "north.csv")
+        warned = feddag(*check).stdout
+        assert "Warning: Over a network this site would not take part." in warned
+        assert "'ward' has the level 'x' in 4 rows and 'y' in 1 row" in warned
+        assert "leaves out 'rare'" in warned
+        left_out = "\n".join(each for each in text.splitlines() if not each.startswith("rare = "))
+        path.write_text(left_out.replace(given, f"ward = {proposed}"), encoding="utf-8")
+        assert "take part" not in feddag(*check).stdout
+
     def test_nothing_is_overwritten(self, feddag, tmp_path):
         (tmp_path / "study.toml").write_text("mine", encoding="utf-8")
         result = feddag("study", "init", tmp_path / "study.toml")

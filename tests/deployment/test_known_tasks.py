@@ -53,7 +53,7 @@ def test_every_answer_is_as_it_was_declared(monkeypatch, method, regime, paramet
     monkeypatch.setattr(InProcess, "aggregate", watched)
     learner = make_learner(method, regime, **parameters)
     declared = learner.tasks(("x0", "x1", "x2"), 3)
-    learner.fit(simulate(3, mechanism="linear", sites=3, rows=48, seed=3))
+    learner.fit(simulate(3, mechanism="linear", sites=3, rows=75, seed=3))
     assert asked
 
 

@@ -49,6 +49,16 @@ def test_every_result_tells_what_was_found_and_where_it_comes_from(kept, column)
     assert lacking == 0
 
 
+def test_the_security_page_lists_every_attack_and_none_brings_anything(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    attacks = importlib.import_module("attacks")
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    for attack in attacks.KNOWN:
+        assert attack.attempts(), attack.title
+        (row,) = re.findall(rf"^\| {attack.title} \|.*$", page, re.MULTILINE)
+        assert "**nothing**" in row, "run: python benchmarks/pages.py --measure attacks"
+
+
 def test_a_table_is_measured_by_the_command_above_it(pages, monkeypatch, tmp_path):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "tiny.py").write_text("import sys\nprint('| ' + ' | '.join(sys.argv[1:]) + ' |')\n")

@@ -89,7 +89,7 @@ def test_the_course_of_an_optimisation_is_kept(store):
     assert np.shape(history["graphs"])[1:] == (4, 4)
 
 
-ENOUGH = replace(SETTING, rows=100)
+ENOUGH = replace(SETTING, rows=200)
 """For sums of many functions."""
 
 

@@ -156,17 +156,17 @@ def test_a_line_of_other_content_is_refused_though_its_hash_is_right(path, lines
 
 def test_a_cut_off_end_is_noticed_by_its_head(path, lines):
     head = json.loads(lines[-1])["hash"]
-    assert verify(path, head).head == head
+    assert verify(path, [head]).head == head
     path.write_bytes(b"".join(lines[:-1]))
     assert verify(path).lines == 3
     with pytest.raises(BrokenLogError, match="ends without the head"):
-        verify(path, head)
+        verify(path, [head])
 
 
 def test_an_earlier_head_is_enough_where_the_log_went_on(path, lines):
     with opened(path) as log:
         record(log, 3)
-    assert verify(path, json.loads(lines[-1])["hash"]).lines == 6
+    assert verify(path, [json.loads(lines[-1])["hash"]]).lines == 6
 
 
 def test_a_restart_goes_on_with_the_chain(path, lines):

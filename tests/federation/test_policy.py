@@ -31,7 +31,7 @@ def written(tmp_path):
 def test_the_example_is_the_default_and_names_every_rule(written):
     loaded = Policy.load(written(EXAMPLE))
     assert vars(loaded) | {"source": ""} == vars(Policy()) | {"source": ""}
-    spelled_out = EXAMPLE.replace("# maximum", "maximum")
+    spelled_out = EXAMPLE.replace("# maximum_", "maximum_")
     assert tomllib.loads(spelled_out).keys() == Policy.rules.keys() == vars(Policy()).keys() - {"source"}
     Policy.load(written(spelled_out))
 
@@ -47,8 +47,15 @@ def test_what_keeps_to_the_rules_is_allowed():
     for task in known_tasks():
         policy.check_task(task, **TASK)
     policy.check_answer("search.rows", 10)
+    policy.check_cell(5, "found", "Mend it")
     Policy().check_answer("search.rows", 10**12)
     Policy().check_task("search.rows", **TASK | {"rounds_answered": 10**9})
+
+
+def test_what_a_study_shares_is_allowed_by_name(written):
+    for sharing in ("graph", "moments", "none"):
+        Policy().check_sharing(sharing)
+    Policy.load(written('sharing = ["all"]')).check_sharing("all")
 
 
 @pytest.mark.parametrize("allowed", [["search.*"], ["feddag.solve", "search.sc*"], ["search.scores"]])
@@ -61,12 +68,14 @@ def test_patterns_choose_tasks(written, allowed):
 
 def refusals(policy: Policy):
     yield "minimum_rows = 10, but .* has 9", lambda: policy.check_study(**STUDY | {"rows": 9})
+    yield "minimum_cell = 5, but a is in 4 rows. Merge it", lambda: policy.check_cell(4, "a is in 4 rows", "Merge it")
     for check in (
         lambda **change: policy.check_study(**STUDY | change),
         lambda **c: policy.check_task("a", **TASK | c),
     ):
         yield "minimum_sites = 3, but the sum is of 2", lambda check=check: check(sites=2)
         yield "unprotected_sums = false, but the server would see", lambda check=check: check(protected=False)
+    yield r"sharing = \['graph', 'moments', 'none'\], but .* shares 'all'", lambda: policy.check_sharing("all")
     yield "maximum_rounds = 7, but .* 7", lambda: policy.check_task("a", **TASK | {"rounds_answered": 7})
     yield "maximum_answer_bytes = 100, but .* 101", lambda: policy.check_answer("a", 101)
 
@@ -106,6 +115,9 @@ def test_unprotected_sums_can_be_allowed_and_still_need_enough_sites():
         ("maximum_rounds = -1", "maximum_rounds must be a whole number of at least 1. Got -1"),
         ('tasks = "search.*"', "tasks must be a list of names or patterns"),
         ("tasks = []", "tasks must be a list of names or patterns"),
+        ('sharing = ["everything"]', "sharing must be a list of some of 'graph', 'moments', 'all', 'none'. Got"),
+        ("sharing = []", "sharing must be a list of some of"),
+        ("maximum_numbers_per_value = 0", "maximum_numbers_per_value must be a positive number. Got 0"),
         ("minimum_rows = ", "is not a policy: it is no TOML"),
         ("minimum_rows = 1\nminimum_rows = 2", "it is no TOML"),
     ],

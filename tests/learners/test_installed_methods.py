@@ -11,6 +11,7 @@ import tomllib
 
 import pytest
 
+from feddag.silos import simulate
 from snippets import ROOT
 
 EXAMPLE = ROOT / "examples" / "own_method"
@@ -43,18 +44,36 @@ def installed(tmp_path):
     return run
 
 
+# One command after the other in one process: most of a command's time is that of its imports.
+COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from feddag.cli import app
+results = [CliRunner().invoke(app, command, catch_exceptions=False) for command in json.loads(sys.argv[1])]
+print(json.dumps([[result.exit_code, result.stdout, result.stderr] for result in results]))
+"""
+
+
 def test_an_installed_method_takes_part_in_everything(installed, tmp_path):
-    assert PARTIAL in [each["name"] for each in json.loads(installed("methods", "--format", "json").stdout)]
-    assert "--least" in installed("learn", "--help").stdout
-    assert installed("simulate", "data", "--nodes", 4, "--mechanism", "linear", "--sites", 2).returncode == 0
-    learned = installed(
-        "learn", *sorted((tmp_path / "data").glob("site*.csv")), "--method", PARTIAL, "--least", "0.3", "--out", "run"
-    )
-    assert learned.returncode == 0, learned.stderr
-    part = ("linear", "--nodes", 10, "--methods", f"{PARTIAL},empty", "--seeds", "2021-2022")
-    ran = installed("experiment", "run", *part, "--jobs", 2)
-    assert "8 cells computed" in ran.stderr, ran.stderr
-    assert PARTIAL in installed("experiment", "show", *part).stdout
+    simulate(4, mechanism="linear", sites=2, rows=60, seed=1).write(tmp_path / "data")
+    tables = [str(path) for path in sorted((tmp_path / "data").glob("site*.csv"))]
+    part = ["linear", "--nodes", "10", "--methods", f"{PARTIAL},empty", "--seeds", "2021-2022"]
+    commands = [
+        ["methods", "--format", "json"],
+        ["learn", "--help"],
+        ["learn", *tables, "--method", PARTIAL, "--least", "0.3", "--out", "run"],
+        ["experiment", "run", *part, "--jobs", "2"],
+        ["experiment", "show", *part],
+    ]
+    ended = installed(json.dumps(commands), program=["-c", COMMANDS])
+    assert ended.returncode == 0, ended.stderr
+    results = json.loads(ended.stdout)
+    assert [code for code, _, _ in results] == [0] * len(commands), results
+    (_, methods, _), (_, options, _), _, (_, _, ran), (_, shown, _) = results
+    assert PARTIAL in [each["name"] for each in json.loads(methods)]
+    assert "--least" in options
+    assert "8 cells computed" in ran
+    assert PARTIAL in shown
 
 
 def test_what_cannot_be_used_is_told_and_left_out(installed, tmp_path):

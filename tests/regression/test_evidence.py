@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from feddag.regression.evidence import RIDGES, CoarseEvidence, best_fit
-from feddag.regression.features import FUNCTIONS, PAIR_DEGREES, Features, joint_degrees, layers, waves
+from feddag.regression.features import FUNCTIONS, Features, joint_degrees, layers, waves
 from feddag.regression.gram import centred_gram
 
 ROWS, NODES = 120, 5
@@ -46,27 +46,19 @@ def test_waves_of_far_outliers_are_finite():
     assert np.isfinite(waves(np.array([[1e3, -1e6]]), 13)).all()
 
 
-@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("functions", [FUNCTIONS, 3])
 @pytest.mark.parametrize("precision", [None, 3.0])
 @pytest.mark.parametrize(("child", "parents"), [(3, ()), (3, (0, 1)), (2, (0, 3, 4)), (0, (1,))])
-def test_a_neighbourhood_holds_the_scores_of_all_families_one_parent_away(values, pairs, precision, child, parents):
-    features = Features(values).coarse(pairs=pairs)
+def test_a_neighbourhood_holds_the_scores_of_all_families_one_parent_away(values, functions, precision, child, parents):
+    features = Features(values).coarse(functions)
     gram = centred_gram(features.mean(axis=0), features.T @ features / ROWS, ROWS)
     precisions = None if precision is None else np.full(NODES, precision)
     chosen = np.isin(np.arange(NODES), parents)[None]
     found = CoarseEvidence(gram, ROWS, precisions, NODES).neighbourhoods(np.array([child]), chosen)[0]
 
-    number = {pair: k for k, pair in enumerate(zip(*np.triu_indices(NODES, 1), strict=True))}
     for other in range(NODES):
         family = sorted(set(parents) if other == child else set(parents) ^ {other})
-        columns = [node * FUNCTIONS + k for node in family for k in range(FUNCTIONS)]
-        if pairs:
-            both = [(a, b) for a in family for b in family if a < b]
-            columns += [
-                NODES * FUNCTIONS + number[pair] * len(PAIR_DEGREES) + k
-                for pair in both
-                for k in range(len(PAIR_DEGREES))
-            ]
+        columns = [node * functions + k for node in family for k in range(functions)]
         used = features[:, columns] - features[:, columns].mean(axis=0)
         expected = mean_evidence(written_out(values[:, child], used, precision))
         assert found[other] == pytest.approx(expected, abs=1e-12)
@@ -77,7 +69,7 @@ def test_a_neighbourhood_of_many_near_copies_keeps_its_digits():
     nodes = 14
     table = rng.standard_normal((ROWS, 1)) + 1e-3 * rng.standard_normal((ROWS, nodes))
     table = (table - table.mean(axis=0)) / table.std(axis=0)
-    features = Features(table).coarse(pairs=False)
+    features = Features(table).coarse()
     features = features - features.mean(axis=0)
     parents = np.arange(nodes) > 1
     evidence = CoarseEvidence(features.T @ features, ROWS, None, nodes)

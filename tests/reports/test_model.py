@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from feddag import FeddagError, load
 from feddag.cli import app
+from feddag.disclosure import Disclosure
+from feddag.disclosure.kept import keep
 from feddag.drawing.formats import format_size, format_value
 from feddag.reports import write_report
 from feddag.reports.blocks import Bullets, Code, Courses, GraphDrawing, Paragraph, Subheading, Table
@@ -119,6 +121,17 @@ def test_checks_in_the_folder_are_shown(copied, notears_run, checked_run):
     folder = copied(notears_run)
     (folder / "trust.json").write_text("{")
     with pytest.raises(FeddagError, match=r"trust\.json is not an assessment"):
+        write_report(folder)
+
+
+def test_what_a_study_releases_is_shown_if_the_folder_holds_it(copied, notears_run):
+    folder = copied(notears_run)
+    found = Disclosure("0" * 64, "Basel", 3, 2, 13, 3, protected=True, noise=False, rows=40, variables=3, fewest_rows=7)
+    keep(folder, found)
+    shown = table(report_of(folder), "What the study releases about the table of Basel")
+    assert [row[0] for row in shown.rows] == ["Numbers per value", "Fewest sites, fewest rows", "A lying server adds"]
+    (folder / "disclosure.json").write_text("{")
+    with pytest.raises(FeddagError, match=r"disclosure\.json: This is no disclosure"):
         write_report(folder)
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import csv
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import pytest
 
 from feddag import FedDAG, FeddagError, load, make_learner, read_graph, simulate
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.graphs import CausalGraph
 from feddag.models.pytrees import flatten
 from feddag.runs import Run, check_that_folder_is_free
 from feddag.trust import assess, total_effect
@@ -292,3 +295,23 @@ def test_a_file_that_was_tampered_with_is_refused_by_name(reopened, name, read, 
 def test_an_unfinished_run_has_no_verdict(started):
     with pytest.raises(FeddagError, match="has not finished"):
         started.assess()
+
+
+def test_no_table_of_a_run_holds_a_formula_and_names_are_read_as_they_were(tmp_path):
+    names = ["=1+2", "-x", "'@y"]
+    graph = CausalGraph([[0, 1, 1], [0, 0, 1], [0, 0, 0]], names)
+    simulate(graph=graph, mechanism="linear", sites=2, rows=40, seed=1).write(tmp_path / "data")
+    sources = sorted((tmp_path / "data").glob("site-*.csv"))
+    estimator = make_learner("search", restarts=0)
+    run = Run.start(tmp_path / "run", estimator, estimator.check(sources), sources)
+    run.learn()
+    run.mechanisms()
+    assert run.result().graph_.names == tuple(names)
+    assert set(run.mechanisms_table()["effect"]) == set(names)
+    assert set(run.table("edge_evidence")[["cause", "effect"]].stack()) <= set(names)
+    tables = [*(tmp_path / "data").glob("*.csv"), *(tmp_path / "run").glob("*.csv")]
+    assert len(tables) > 6
+    for path in tables:
+        with path.open(encoding="utf-8", newline="") as lines:
+            cells = [cell for row in csv.reader(lines) for cell in row]
+        assert not [cell for cell in cells if re.match(r"[=+@\t\r]|-[^0-9]", cell)], path

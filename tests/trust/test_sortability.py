@@ -94,5 +94,16 @@ def test_units_that_differ_widely_are_told_before_a_fit_if_they_matter():
     (warning,) = warnings_before(feddag.make_learner("notears"), silos)
     assert "'weight'" in warning
     assert "'height'" in warning
+    assert "use --method search" in warning
     assert not warnings_before(feddag.make_learner("search"), silos)
     assert not warnings_before(feddag.make_learner("notears"), [Silo("here", ("a", "b"), values / [1, 5000])])
+
+
+def test_the_search_with_equal_noise_is_held_against_free_noise_and_not_against_itself():
+    chain = np.cumsum(np.random.default_rng(1).normal(size=(3, 60, 3)), axis=2) * [1.0, 1.0, 5000.0]
+    learner = feddag.make_learner("search", noise="equal")
+    (before,) = warnings_before(learner, list(chain))
+    after = assess(learner.fit(list(chain)), list(chain)).warnings[-1]
+    for warning in (before, after):
+        assert "--noise free, which does not" in warning
+        assert "--method" not in warning

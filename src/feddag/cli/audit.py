@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +14,13 @@ from rich.text import Text
 
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
-from feddag.federation.audit import BrokenLogError, Disclosure, Flow, Summary, verify
+from feddag.deployment.site import follow_study
+from feddag.deployment.terms import study_terms
+from feddag.federation.audit import BrokenLogError, Disclosure, Flow, Summary, heads_seen, verify
 from feddag.federation.protection import PROTECTING, PROTECTING_DISCLOSES, describe_protection
+from feddag.federation.replay import Replay
+from feddag.federation.replay import replay as replay_log
+from feddag.study import Study
 
 
 def audit(
@@ -24,22 +30,63 @@ def audit(
         typer.Option(metavar="HASH", help="A head that was sent with results: the log must have it."),
     ] = None,
     *,
+    witness: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="LOG", help="Another site's log of the study: what it has seen must be in this one."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY", help="Run the study's method again on the log's sums: the server must have asked the same."
+        ),
+    ] = None,
     format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Checks that no line was changed, removed or inserted, and tells in plain words what left the site.
-    Exits with code 1 where the log is not as it was written.
+    Exits with code 1 where the log is not as it was written, or the server asked what the study's method would not ask.
 
-    Example: feddag audit audit.jsonl
+    Example: feddag audit audit.jsonl --replay study.toml
     """
     try:
-        summary = verify(log, head)
+        summary = verify(log)
+        seen = [each for path in witness or () for each in heads_seen(path, summary.site)]
+        verify(log, [*seen, *([] if head is None else [head])])
+        replayed = None if replay is None else _replayed(log, replay)
     except BrokenLogError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from None
     if format == "json":
-        typer.echo(json.dumps(asdict(summary), indent=2, ensure_ascii=False, default=sorted))
-        return
-    _print(stdout(), summary)
+        document = asdict(summary) | ({} if replayed is None else {"replay": asdict(replayed)})
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False, default=sorted))
+    else:
+        _print(stdout(), summary)
+        if witness:
+            typer.echo(f"\nThe other sites' logs have seen {len(seen)} heads of this one, and it has them all.")
+        if replayed is not None:
+            _print_replay(replayed)
+    if replayed is not None and replayed.deviations:
+        raise typer.Exit(1)
+
+
+def _replayed(log: Path, study_file: Path) -> Replay:
+    study = Study.load(study_file)
+    with Console(stderr=True).status("Running the study's method again on the sums of the log"):
+        return replay_log(log, study_terms(study), partial(follow_study, study))
+
+
+def _print_replay(replayed: Replay) -> None:
+    typer.echo(
+        f"\nThe study's method, run again on the {replayed.sums} sums of this log: "
+        + (
+            f"each of the server's {replayed.questions} questions is the one that it asks."
+            if not replayed.deviations
+            else f"{len(replayed.deviations)} of the server's {replayed.questions} questions are not those it asks."
+        )
+    )
+    for each in replayed.deviations:
+        expected = f"the method asks {each.expected}" if each.expected else "the method asks nothing then"
+        other = " with other contents" if each.expected == each.asked else ""
+        typer.echo(f"  Line {each.line}, round {each.round + 1}: the server asked {each.asked}; {expected}{other}.")
 
 
 def _print(console: Console, summary: Summary) -> None:

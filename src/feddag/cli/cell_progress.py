@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column
 from rich.text import Text
 
-from feddag.cli.progress import SECONDS_BETWEEN_LINES, clock
+from feddag.cli.progress import Lines, clock
 from feddag.experiments.running import Standing
 
 
@@ -21,7 +21,12 @@ def show_cells(console: Console, *, quiet: bool, unit: str = "cells") -> Iterato
     if quiet:
         yield lambda standing: None
     elif not console.is_terminal:
-        yield _Lines(console, unit)
+        lines, started = Lines(console), time.monotonic()
+
+        def write(standing: Standing) -> None:
+            lines.write(lambda: _line(standing, unit, started), now=standing.done >= standing.total)
+
+        yield write
     else:
         description = _Description(unit)
         with Progress(SpinnerColumn(), BarColumn(), description, console=console, transient=True) as progress:
@@ -57,23 +62,9 @@ class _Description(ProgressColumn):
         return text.append(f"  {self._standing.last or ''}", style="dim")
 
 
-class _Lines:
-    """Lines for a log: at most one every few seconds, and the last."""
-
-    def __init__(self, console: Console, unit: str) -> None:
-        self._console = console
-        self._unit = unit
-        self._started = time.monotonic()
-        self._last = -SECONDS_BETWEEN_LINES
-
-    def __call__(self, standing: Standing) -> None:
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN_LINES and standing.done < standing.total:
-            return
-        self._last = now
-        last = "" if standing.last is None else f": {standing.last}"
-        text = f"{_describe(standing, self._unit, now - self._started)}{last}"
-        self._console.print(text, markup=False, soft_wrap=True)
+def _line(standing: Standing, unit: str, started: float) -> str:
+    last = "" if standing.last is None else f": {standing.last}"
+    return f"{_describe(standing, unit, time.monotonic() - started)}{last}"
 
 
 def _describe(standing: Standing, unit: str, seconds: float, since: float = 0.0) -> str:

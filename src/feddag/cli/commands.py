@@ -34,8 +34,15 @@ SUMMARIES = {
     "federation": "Run a study on a network: kits for all, the run itself, and how it stands.",
     "federation demo": "Watch a server and sites on this machine learn a graph over a real network.",
     "federation provision": "Make the kits by which sites, server and analyst know each other.",
+    "federation add": "Sign the kits of sites that join later; all other kits stay as they are.",
+    "federation renew": "Sign new certificates for all participants, before the old ones expire.",
     "federation run": "Have the sites learn the study's graph together, and bring it.",
     "federation status": "Show which sites are connected, and what runs.",
+    "kit": "Keep a participant's keys and kit: ask for a kit, install it, and see whom it knows.",
+    "kit request": "Make this participant's keys, and a request for a kit.",
+    "kit install": "Install a signed kit beside the keys that it was asked for with.",
+    "kit identities": "Show the identities by which this site knows the others.",
+    "disclosure": "Show what a study will release about a site's table, or has released.",
     "server": "Run the server of a study.",
     "site": "Take part in a study with this site's own table.",
     "audit": "Check a site's audit log, and print in plain words what left the site.",
@@ -50,21 +57,13 @@ def overview(app: typer.Typer, group: str = "") -> None:
         parent, _, name = path.rpartition(" ")
         if parent != group:
             continue
-        if _is_group(path):
-            members = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
-            overview(members, path)
-            app.add_typer(members, name=name, help=summary, epilog=_examples(path))
+        members = [other for other in SUMMARIES if other.startswith(f"{path} ")]
+        if members:
+            inner = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
+            overview(inner, path)
+            app.add_typer(inner, name=name, help=summary, epilog=f"Example: feddag {members[0]} --help")
         else:
             app.command(name, help=summary)(lambda: None)
-
-
-def _is_group(path: str) -> bool:
-    return any(other.startswith(f"{path} ") for other in SUMMARIES)
-
-
-def _examples(group: str) -> str:
-    first = next(path for path in SUMMARIES if path.startswith(f"{group} "))
-    return f"Example: feddag {first} --help"
 
 
 def loaded(path: str) -> Any:

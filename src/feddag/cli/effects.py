@@ -47,9 +47,8 @@ def effects(
 
 def _direction_note(learned: Learner) -> str:
     count = len(learned.graph_.undirected_edges)
-    if not count:
-        return "for CausalModel(graph=...) of DoWhy."
-    return f"for CausalModel(graph=...) of DoWhy. It takes DAGs alone: {count} open edges were given a direction."
+    guessed = f" It takes DAGs alone: {count} open edges were given a direction." if count else ""
+    return f"for CausalModel(graph=...) of DoWhy.{guessed}"
 
 
 def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
@@ -63,10 +62,8 @@ def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
     if low != high:
         console.print(f"The parents of {found.cause} are not certain: between {low:.3g} and {high:.3g}.", markup=False)
     if not found.reachable:
-        console.print(
-            f"The graph has no path from {found.cause} to {found.effect}: an effect other than 0 speaks against it.",
-            markup=False,
-            soft_wrap=True,
+        typer.echo(
+            f"The graph has no path from {found.cause} to {found.effect}: an effect other than 0 speaks against it."
         )
 
 

@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from feddag.cli.grids import assignments
-from feddag.cli.grids import grid as parsed_grid
-from feddag.cli.interruption import EXIT_CODE, interrupted_at_once
-from feddag.cli.options import command, names
+from feddag.cli.interruption import EXIT_CODE, InterruptionAtOnce
+from feddag.cli.options import assignments, command, names
+from feddag.cli.options import grid as parsed_grid
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.experiments.experiment import Experiment, experiments, find_experiment
@@ -103,7 +102,7 @@ def run(
         from feddag.experiments.tuning import with_parameters  # noqa: PLC0415
 
         fixed = assignments(given)
-        parts = [replace(part, rows=tuple(with_parameters(part.rows, fixed))) for part in parts]
+        parts = [replace(part, rows=tuple(with_parameters(row, fixed) for row in part.rows)) for part in parts]
     if tuned:
         from feddag.experiments.tuning import tuned_parts  # noqa: PLC0415
 
@@ -319,7 +318,9 @@ def _leave_out(which: Sequence[str], why: str) -> None:
 
 def _with_folder(parts: Sequence[Experiment], folder: Path | None) -> Sequence[Experiment]:
     """Leave out experiments that need a folder that was not given, unless there are no others."""
-    needing = [part.name for part in parts if _needs_folder(part)]
+    needing = [
+        part.name for part in parts if any(isinstance(each, Real) and each.needs_folder for each in part.settings)
+    ]
     if folder is not None and not needing:
         raise FeddagError(f"--folder is for hippocampus alone. Leave it out for {parts[0].name}.")
     if folder is not None or len(needing) == len(parts):
@@ -339,10 +340,6 @@ def _known(experiment: Experiment, methods: str | None, nodes: str | None) -> tu
 
 def _unless_default(store: Path) -> Path | None:
     return None if store == DEFAULT_STORE else store
-
-
-def _needs_folder(experiment: Experiment) -> bool:
-    return any(isinstance(setting, Real) and setting.needs_folder for setting in experiment.settings)
 
 
 def _part(experiment: Experiment, methods: str | None, nodes: str | None, data: Data | None) -> Experiment:
@@ -375,15 +372,16 @@ def _compute(compute: Any, dask: str | None, *, quiet: bool) -> Any:
     from feddag.experiments.running import on_dask  # noqa: PLC0415
     from feddag.experiments.running import run as run_cells  # noqa: PLC0415
 
+    console = Console(stderr=True, highlight=False)
     try:
         with (
             on_dask(dask) if dask else nullcontext(),
-            show_cells(Console(stderr=True, highlight=False), quiet=quiet) as show,
-            interrupted_at_once() as raise_if_interrupted,
+            show_cells(console, quiet=quiet) as show,
+            InterruptionAtOnce(console) as interruption,
         ):
 
             def progress(standing: Any) -> None:
-                raise_if_interrupted()
+                interruption.raise_if_requested()
                 show(standing)
 
             return compute(run_cells, progress)

@@ -9,9 +9,9 @@ from rich.table import Table
 
 from feddag.cli.assessing import show_assessment
 from feddag.cli.fitting import watched
-from feddag.cli.tables import show_edges, stdout
+from feddag.cli.tables import bare_table, show_edges, stdout
 from feddag.deployment.demo import run_demo
-from feddag.deployment.engine import ANALYST, SERVER, AnalystKit
+from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit
 from feddag.deployment.engines import engine
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
@@ -21,12 +21,25 @@ from feddag.study import Study
 DEFAULT_PORT = 8002
 
 KIT = typer.Option(metavar="KIT", help="The analyst's kit.", show_default=False)
+STUDY = typer.Argument(metavar="STUDY", help="The study that all sites agree on.")
+OUT = typer.Option(metavar="KITS", help="A new or empty folder.", show_default=False)
+AUTHORITY_FOLDER = typer.Option(
+    metavar="FOLDER", help="The authority's folder, which provision has made.", show_default=False
+)
 
 
 def provision(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study that all sites agree on.")],
+    study: Annotated[Path, STUDY],
     *,
-    out: Annotated[Path, typer.Option(metavar="KITS", help="A new or empty folder.", show_default=False)],
+    out: Annotated[Path, OUT],
+    requests: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The requests that participants have sent (feddag kit request): they keep their keys to themselves.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="The server's name or address, as the sites reach it.")] = "localhost",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The server's port; no other is used.")] = DEFAULT_PORT,
     server_at: Annotated[
@@ -38,23 +51,79 @@ def provision(
         ),
     ] = None,
 ) -> None:
-    """Makes one kit for each site, one for the server and one for the analyst: certificates, keys and addresses. Bring
-    each to its owner by a safe way; who has a kit's key is that participant. Nobody but the server accepts connections.
+    """Makes an authority (KITS/authority, which stays with you), and signs a kit for each request. Server and analyst
+    get a kit with keys unless they ask for one themselves. Without --requests all keys are made here, for a first try
+    on one machine. Nobody but the server accepts connections.
 
-    Example: feddag federation provision study.toml --out kits --host feddag.example.org
+    Example: feddag federation provision study.toml --requests requests --out kits --host feddag.example.org
     """
-    kits = engine().provision(study, out, host, port, server_at)
-    table = Table("kit", "for", "starts with")
-    for name, folder in kits.items():
+    kits = engine().provision(study, out, host, port, server_at, requests)
+    _show_kits(kits, study, out / AUTHORITY)
+    whole = [name for name, kit in kits.items() if kit.is_dir()]
+    if whole:
+        typer.echo(
+            f"Warning: the private keys of {', '.join(whole)} were made here, so that you could pass for them. To let "
+            "participants make their own: feddag kit request",
+            err=True,
+        )
+    agreed = Study.load(study)
+    lacking = [site.name for site in agreed.sites if site.name not in kits]
+    if lacking:
+        typer.echo(f"No request came from {', '.join(lacking)}. Later: feddag federation add", err=True)
+    typer.echo(
+        f"Study {agreed.digest[:12]}…, server at {host}:{port}. Keep {out / AUTHORITY}: it signs for later sites "
+        "(feddag federation add) and renews certificates (feddag federation renew)."
+    )
+
+
+def add(
+    study: Annotated[Path, STUDY],
+    *,
+    authority: Annotated[Path, AUTHORITY_FOLDER],
+    requests: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The requests of those who join.", show_default=False)
+    ],
+    out: Annotated[Path, OUT],
+) -> None:
+    """Signs a kit for each request. All others keep their kits: they know the new sites by the same authority. If the
+    study has changed, everyone puts the new file into its kit, as KIT/study.toml.
+
+    Example: feddag federation add study.toml --authority kits/authority --requests late --out late-kits
+    """
+    _show_kits(engine().add(study, authority, requests, out), study, authority)
+
+
+def renew(
+    *,
+    authority: Annotated[Path, AUTHORITY_FOLDER],
+    out: Annotated[Path, OUT],
+) -> None:
+    """Signs new certificates for the same keys, one file for each participant. Old certificates hold until they expire,
+    so that each can install its own when it likes: feddag kit install.
+
+    Example: feddag federation renew --authority kits/authority --out renewed
+    """
+    _show_kits(engine().renew(authority, out), None, authority)
+
+
+def _show_kits(kits: dict[str, Path], study: Path | None, authority: Path) -> None:
+    """Print what to do with each kit, and the fingerprints by which all can check that it is the right one."""
+    table = Table("kit", "for", "next")
+    for name, place in kits.items():
         role = name if name in (SERVER, ANALYST) else "site"
         command = {
-            "server": f"feddag server --kit {folder}",
-            "analyst": f"feddag federation run {study} --kit {folder} --out run",
-            "site": f"feddag site --kit {folder} --data {name}.csv",
+            "server": f"feddag server --kit {place}",
+            "analyst": f"feddag federation run {study} --kit {place} --out run",
+            "site": f"feddag site --kit {place} --data {name}.csv",
         }[role]
-        table.add_row(str(folder), role, command)
-    stdout().print(table)
-    typer.echo(f"Study {Study.load(study).digest[:12]}…, server at {host}:{port}.")
+        table.add_row(str(place), role, command if place.is_dir() else f"feddag kit install {place.name} --kit KIT")
+    console = stdout()
+    console.print(table)
+    fingerprints = bare_table("who", "fingerprint, to compare by telephone")
+    for name, fingerprint in engine().fingerprints(authority).items():
+        if name == AUTHORITY or name in kits:
+            fingerprints.add_row(name, fingerprint)
+    console.print(fingerprints)
 
 
 def run(

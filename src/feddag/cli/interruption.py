@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from rich.console import Console
 
@@ -15,38 +13,18 @@ EXIT_CODE = 130
 """What a shell reports for a program that Ctrl-C ended."""
 
 
-@contextmanager
-def interrupted_at_once() -> Iterator[Callable[[], None]]:
-    """While it lasts, Ctrl-C raises at once, as ever; and, should a library swallow that, when what it yields is called
-    next."""
-    requested = False
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        nonlocal requested
-        requested = True
-        raise KeyboardInterrupt
-
-    def raise_if_requested() -> None:
-        if requested:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield raise_if_requested
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class Interruption:
     """While the context lasts, a first signal is kept for `raise_if_requested`; a second ends the process."""
+
+    signals: ClassVar = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._requested = False
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> Interruption:
-        for each in (signal.SIGINT, signal.SIGTERM):
+    def __enter__(self) -> Self:
+        for each in self.signals:
             self._before[each] = signal.signal(each, self._note)
         return self
 
@@ -69,3 +47,13 @@ class Interruption:
             self._console.show_cursor()
             os._exit(EXIT_CODE)
         self._requested = True
+
+
+class InterruptionAtOnce(Interruption):
+    """Ctrl-C raises at once, as ever; and, should a library swallow that, at the next `raise_if_requested`."""
+
+    signals: ClassVar = (signal.SIGINT,)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self._requested = True
+        raise KeyboardInterrupt

@@ -63,7 +63,9 @@ def learn_anew(silos: list[str], out: Path, learning: LearnOptions, given: dict[
     if learning.study is not None:
         beside = learning.given("method", "regime", "knowledge", "missing", "scale")
         refuse_options({**beside, **given}, f"{learning.study} says how to learn from what")
-        run = _by_study(Study.load(learning.study), sources, out)
+        study = Study.load(learning.study)
+        tables = study.silos(sources)
+        run = Run.start(out, study.learner(), tables, list(sources.values()), study.method.name, study=study)
     else:
         method = learning.method or DEFAULT_METHOD
         learner = make_learner(method, learning.regime, **given, **_known(learning.knowledge, method, given))
@@ -73,11 +75,6 @@ def learn_anew(silos: list[str], out: Path, learning: LearnOptions, given: dict[
     warn(run, quiet=learning.quiet)
     watched_run(run, quiet=learning.quiet)
     return run
-
-
-def _by_study(study: Study, sources: dict[str, str], out: Path) -> Run:
-    tables = study.silos(sources)
-    return Run.start(out, study.learner(), tables, list(sources.values()), study.method.name, study=study)
 
 
 def _known(file: Path | None, method: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from feddag.cli.grids import value as any_value
-from feddag.cli.options import Option, Takers, edges, names, number, tiers, with_options
+from feddag.cli.options import Option, Takers, edges, names, number, tiers, value, with_options
 from feddag.errors import FeddagError
 from feddag.learners.registry import METHODS, Regime
 from feddag.silos.preparation import Missing, Scale
@@ -150,5 +149,5 @@ def with_parameters(**options: Option) -> Callable[[Callable[..., None]], Callab
     Parameters of a method of another package need no wording: numbers and words are taken as they are.
     """
     takers = _takers()
-    unworded = {name: Option("", any_value, "VALUE") for parameters in takers.values() for name in parameters}
+    unworded = {name: Option("", value, "VALUE") for parameters in takers.values() for name in parameters}
     return with_options(takers, {**unworded, **OPTIONS, **options}, _panel)

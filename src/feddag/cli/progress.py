@@ -29,7 +29,8 @@ def shown_progress(console: Console, *, quiet: bool, notice: Callable[[], str]) 
     if quiet:
         yield lambda status: None
     elif not console.is_terminal:
-        yield _Lines(console)
+        lines = Lines(console)
+        yield lambda status: lines.write(lambda: _line(status))
     else:
         table = _LiveTable(console, notice)
         with Live(get_renderable=table.render, console=console, refresh_per_second=4, transient=True):
@@ -73,7 +74,7 @@ class _LiveTable:
         return table
 
 
-class _Lines:
+class Lines:
     """For logs: at most one line every few seconds."""
 
     def __init__(self, console: Console) -> None:
@@ -81,17 +82,18 @@ class _Lines:
         self._lock = Lock()
         self._last = -SECONDS_BETWEEN_LINES
 
-    def __call__(self, status: Status) -> None:
+    def write(self, line: Callable[[], str], *, now: bool = False) -> None:
+        """Write a line, if it is time to, or `now`."""
         with self._lock:
-            if time.monotonic() - self._last < SECONDS_BETWEEN_LINES:
-                return
-            self._last = time.monotonic()
-            who = "" if status.site is None else f"{status.site}: "
-            figures = [
-                f"{find_figure(name).heading} {format_figure(name, value)}" for name, value in status.figures.items()
-            ]
-            line = ", ".join([*figures, clock(status.seconds)])
-            self._console.print(f"{who}{line}{_left(status)}", markup=False, soft_wrap=True)
+            if now or time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+                self._last = time.monotonic()
+                self._console.print(line(), markup=False, soft_wrap=True)
+
+
+def _line(status: Status) -> str:
+    who = "" if status.site is None else f"{status.site}: "
+    figures = [f"{find_figure(name).heading} {format_figure(name, value)}" for name, value in status.figures.items()]
+    return f"{who}{', '.join([*figures, clock(status.seconds)])}{_left(status)}"
 
 
 def _left(status: Status) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -86,7 +85,7 @@ def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: b
     mechanisms, console = run.mechanisms(), stdout()
     console.print(f"Of {bootstraps} graphs learned from rows drawn again, with bounds of 95 % confidence:")
     console.print(_edge_table(found.edges()))
-    _print_mechanisms(console, mechanisms)
+    _print_mechanisms(mechanisms)
     console.print(f"Written into {run.folder}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)
 
 
@@ -115,15 +114,13 @@ def _share(value: float, low: float, high: float) -> str:
     return "-" if pd.isna(value) else f"{value:.0%} ({low:.0%} to {high:.0%})"
 
 
-def _print_mechanisms(console: Console, mechanisms: pd.DataFrame) -> None:
+def _print_mechanisms(mechanisms: pd.DataFrame) -> None:
     of_each = mechanisms.drop_duplicates("effect")
     differing = of_each.loc[of_each["differs"], "effect"].tolist()
     if differing:
-        console.print(
+        typer.echo(
             f"Sites differ in how these come about: {', '.join(differing)}. A regression of each site's own predicts "
-            "them better than one for all.",
-            markup=False,
-            soft_wrap=True,
+            "them better than one for all."
         )
     else:
-        console.print("No mechanism is seen to differ between sites.")
+        typer.echo("No mechanism is seen to differ between sites.")

@@ -9,7 +9,9 @@ from rich.text import Text
 
 from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
+from feddag.deployment.cells import check_cells
 from feddag.errors import FeddagError
+from feddag.federation.policy import Policy
 from feddag.files import atomic_write
 from feddag.silos import Silo
 from feddag.silos.outliers import outlier_warnings
@@ -65,7 +67,7 @@ def check(
         raise FeddagError("--site and --data belong together. Give both, or none.")
     study = Study.load(file)
     learner = study.learner()
-    learner.check_kinds({variable.name: variable.kind for variable in study.variables})
+    learner.check_kinds(study.kinds)
     console = stdout()
     sites = f"{len(study.sites)} sites" if study.sites else "any sites"
     console.print(
@@ -78,8 +80,16 @@ def check(
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
-        for warning in outlier_warnings([silo]):
+        for warning in outlier_warnings([silo]) + _cell_warnings(study, silo):
             console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+
+
+def _cell_warnings(study: Study, silo: Silo) -> list[str]:
+    try:
+        check_cells(study, silo, Policy())
+    except FeddagError as error:
+        return [f"Over a network this site would not take part. {error}"]
+    return []
 
 
 def _summary(study: Study, silo: Silo) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -34,10 +34,22 @@ class Edge(NamedTuple):
         return f"{self.source} {'→' if self.directed else '—'} {self.target}"
 
 
+class _NoTerminal(Console):
+    """A console for files and pipes: it cuts no name, and leaves no blanks at the end of a line."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, width=10_000)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
 def stdout() -> Console:
-    """Make the console for results: it cuts no name where there is no terminal."""
+    """Make the console for results, which suits a terminal as well as a file."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=10_000)
+    return console if console.is_terminal else _NoTerminal()
 
 
 def edges_of(graph: CausalGraph) -> list[Edge]:

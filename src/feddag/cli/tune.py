@@ -8,14 +8,14 @@ import typer
 from rich.text import Text
 
 from feddag.cli.fitting import watched
-from feddag.cli.grids import assignments
-from feddag.cli.grids import grid as parsed_grid
-from feddag.cli.options import command
+from feddag.cli.options import assignments, command
+from feddag.cli.options import grid as parsed_grid
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
-from feddag.files import atomic_write, check_target
+from feddag.files import check_target
 from feddag.learners import Progress, Status
 from feddag.learners.registry import Regime, find_method
+from feddag.runs.folder import write_table
 from feddag.selection import Selection, select
 from feddag.silos.reading import site_names
 
@@ -85,8 +85,7 @@ def tune(
     chosen = watched(choose, quiet=quiet)
     _show(chosen)
     if out is not None:
-        with atomic_write(out) as stream:
-            chosen.to_frame().to_csv(stream, index=False, lineterminator="\n")
+        write_table(chosen.to_frame(), out)
     seeded = {"seed": seed} if seed and "seed" in known.parameters() else {}
     options = {"method": method, "regime": regime, **seeded, **fixed, **chosen.best.parameters, "out": "RUN"}
     stdout().print(f"Next: {command('feddag learn SILO...', options)}", markup=False, soft_wrap=True)

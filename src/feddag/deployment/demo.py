@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,13 +50,17 @@ def run_demo(
                 seed=seed,
             )
         )
+        policy = folder / "policy.toml"
+        policy.write_text('sharing = ["all"]\n')
+        policy.chmod(0o644)
         kits = engine.provision(study_file, folder / "kits", "localhost", free_port())
         report(f"A server and {sites} sites start, each with certificates of its own")
         commands = [["server", "--kit", str(kits[SERVER])]]
         commands += [
-            ["site", "--kit", str(kits[name]), "--data", str(folder / "data" / f"{name}.csv")] for name in names
+            ["site", "--kit", str(kits[name]), "--data", str(folder / "data" / f"{name}.csv"), "--policy", str(policy)]
+            for name in names
         ]
-        with running(commands):
+        with running(commands, {"FEDDAG_STATE": str(folder / "state")}):
             study = Study.load(study_file)
             with engine.open_analyst(kits[ANALYST]).connect(study, report) as connected:
                 return connected.run(progress), simulation.truth
@@ -70,12 +74,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(commands: list[list[str]]) -> Iterator[None]:
-    """Run commands of feddag until the block ends."""
+def running(commands: list[list[str]], environment: Mapping[str, str]) -> Iterator[None]:
+    """Run commands of feddag, with some environment variables, until the block ends."""
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "feddag", *command],
-            env={**ONE_THREAD, **os.environ},
+            env={**ONE_THREAD, **os.environ, **environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

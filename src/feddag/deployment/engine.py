@@ -10,15 +10,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
 from feddag.trust import Assessment
 
+if TYPE_CHECKING:
+    from feddag.federation.identities import SiteIdentity, Trust
+
 SERVER, ANALYST = "server", "analyst"
 """The names of the two kits that are no site's."""
+AUTHORITY = "authority"
+"""The folder, beside the kits, of whoever signs them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,15 @@ class Standing:
     """Those that are connected."""
     jobs: list[str]
     """Those that run."""
+
+
+@dataclass(frozen=True)
+class KitRequest:
+    """A request for a kit."""
+
+    file: Path
+    fingerprint: str
+    """Of the participant's identity, which signed it."""
 
 
 class Kit(Protocol):
@@ -49,6 +63,10 @@ class Kit(Protocol):
         """Read the study that the participant has agreed to."""
         ...
 
+    def trust(self) -> Trust:
+        """Return whom the participant believes."""
+        ...
+
 
 class ServerKit(Kit, Protocol):
     """The server's kit."""
@@ -63,6 +81,10 @@ class SiteKit(Kit, Protocol):
 
     def memory(self, study: Study) -> Path:
         """Return the folder that keeps what the site remembers of a study."""
+        ...
+
+    def identity(self) -> SiteIdentity:
+        """Return what the site signs with."""
         ...
 
     def run(self, data: str, policy: Path | None) -> int:
@@ -105,16 +127,45 @@ class Engine(Protocol):
         host: str,
         port: int,
         server_at: str | None = None,
+        requests: str | os.PathLike[str] | None = None,
     ) -> dict[str, Path]:
-        """Make a kit for each participant of a study, and return their folders by name.
+        """Make an authority and a kit for each participant of a study; return, by name, folders or signed kits.
 
         Args:
             study_file: The study.
-            out: A new or empty folder for the kits.
+            out: A new or empty folder for the kits, and for the authority's folder.
             host: The server's name or address, as the sites reach it.
             port: The server's port.
             server_at: A site that hosts the server and the analyst.
+            requests: A folder of requests: who sent one gets a signed kit, without any key. Without it, the keys of all
+                are made here.
         """
+        ...
+
+    def add(
+        self,
+        study_file: str | os.PathLike[str],
+        authority: str | os.PathLike[str],
+        requests: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+    ) -> dict[str, Path]:
+        """Sign the kits of those who join later, and return the files by name."""
+        ...
+
+    def renew(self, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Path]:
+        """Sign new certificates for all whom an authority knows, and return the files by name."""
+        ...
+
+    def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:
+        """Return the fingerprints of an authority (by the name of its folder) and of all whose keys it has signed."""
+        ...
+
+    def request_kit(self, name: str, out: str | os.PathLike[str]) -> KitRequest:
+        """Make a participant's keys in a new folder, and a request for a kit."""
+        ...
+
+    def install(self, signed_kit: str | os.PathLike[str], kit: str | os.PathLike[str]) -> Kit:
+        """Install a signed kit in the folder of its keys."""
         ...
 
     def open_server(self, folder: str | os.PathLike[str]) -> ServerKit:

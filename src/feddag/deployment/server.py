@@ -11,6 +11,7 @@ from feddag.deployment.study_tasks import SET_SCALE, federated_learner
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
+from feddag.federation.identities import Trust
 from feddag.federation.journal import Journal
 from feddag.federation.protocol import Federation
 from feddag.federation.server_endpoint import Call, ServerEndpoint
@@ -39,7 +40,7 @@ class StudyResult:
 
 
 def build_server(
-    study: Study, calls: Mapping[str, Call], folder: Path, report: Callable[[str], None]
+    study: Study, calls: Mapping[str, Call], folder: Path, trust: Trust, report: Callable[[str], None]
 ) -> ServerEndpoint:
     """Build the server's end of a study.
 
@@ -47,9 +48,10 @@ def build_server(
         study: The study that the server has agreed to.
         calls: A call for each site that can be reached.
         folder: What the server remembers of the study.
+        trust: Whose identities the server believes: those that its kit's root certifies.
         report: Takes messages for the server's operator.
     """
-    return ServerEndpoint(study_terms(study), calls, Journal(folder / "journal"), report)
+    return ServerEndpoint(study_terms(study), calls, Journal(folder / "journal"), trust, report)
 
 
 def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
@@ -92,7 +94,7 @@ def assess(
         return None
     unit_free = is_unit_free(learner) or study.preparation.scale != "none"
     try:
-        return assess_federation(learner, federation, study.columns, unit_free=unit_free)
+        return assess_federation(learner, federation, study.kinds, unit_free=unit_free)
     except FeddagError as error:
         report(f"The graph is not assessed: {error}")
         return None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from feddag.deployment.cells import check_cells
+from feddag.deployment.server import assess, learn
 from feddag.deployment.study_tasks import SET_SCALE, federated_learner, known_tasks, study_tasks
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.differential_privacy import Accountant, PrivateSite, noise_multiplier_for
+from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
-from feddag.federation.protocol import Answer, Arrays, Site, Task
+from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.regression.moments import scale_site
 from feddag.silos import Silo
@@ -23,20 +29,51 @@ from feddag.trust.sites import TrustSite
 from feddag.trust.tasks import assessment_tasks
 
 
+def tables_folder() -> Path:
+    """Return where this user's sites remember their tables: `FEDDAG_STATE`, or the system's place for such files."""
+    state = os.environ.get("FEDDAG_STATE") or os.environ.get("XDG_STATE_HOME", "~/.local/state") + "/feddag"
+    return Path(state).expanduser() / "tables"
+
+
 def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     """Refuse to take part where the study cannot run, or the site's policy does not allow it."""
-    federated_learner(study)
+    policy.check_sharing(federated_learner(study).shares)
     policy.check_names(known_tasks())
     policy.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
+    fewest = max(policy.minimum_sites, study.federation.minimum_sites)
+    if study.privacy.secure_sum and fewest > 1 and study.federation.quorum <= len(study.sites) // 2:
+        raise FeddagError(
+            f"Site {silo.name!r}: the study's quorum is {study.federation.quorum} of {len(study.sites)} sites, so that "
+            "a server could have two groups go on without each other, and compare their sums. Agree on a quorum "
+            f"of {len(study.sites) // 2 + 1}, or set minimum_sites = 1 in the study's [federation] and in all policies."
+        )
+    for task in study_tasks(study).values():
+        if study.privacy.secure_sum and fewest > 1 and task.participants not in (None, len(study.sites)):
+            raise FeddagError(
+                f"Site {silo.name!r}: each round of {task.name} is to hold another {task.participants} of "
+                f"{len(study.sites)} sites, and such sums, held against each other, tell about fewer than {fewest}. "
+                "Let all sites take part, or set minimum_sites = 1 in the study's [federation] and in all policies."
+            )
+    check_cells(study, silo, policy)
 
 
-def build_site(study: Study, silo: Silo, folder: Path, policy: Policy, report: Callable[[str], None]) -> SiteEndpoint:
+def build_site(
+    study: Study,
+    silo: Silo,
+    folder: Path,
+    tables: Path,
+    identity: SiteIdentity,
+    policy: Policy,
+    report: Callable[[str], None],
+) -> SiteEndpoint:
     """Build a site's end of a study.
 
     Args:
         study: The study that the site has agreed to.
         silo: The site's table, named after the site.
-        folder: What the site remembers of the study; its parent holds the site's identity.
+        folder: What the site remembers of the study.
+        tables: What the site remembers of its tables, over all studies and kits.
+        identity: What the site signs with, and whom it believes.
         policy: The site's own rules.
         report: Takes messages for the site's operator.
     """
@@ -45,13 +82,21 @@ def build_site(study: Study, silo: Silo, folder: Path, policy: Policy, report: C
     return SiteEndpoint(
         folder,
         study_terms(study),
-        _with_noise(study, StudyTable(study, silo), folder),
+        _with_noise(study, StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell)), folder),
+        identity=identity,
         tasks=study_tasks(study),
-        rows=silo.rows,
-        data=silo.digest(),
+        learn=partial(follow_study, study),
+        silo=silo,
+        tables=tables,
         policy=policy,
         report=report,
     )
+
+
+def follow_study(study: Study, federation: Federation) -> None:
+    """Run a study's learner and its checks as the server does, for what they ask and not for what they find."""
+    learner = learn(study, federation, lambda status: None)
+    assess(study, learner, federation, lambda message: None)
 
 
 class StudyTable:
@@ -61,7 +106,7 @@ class StudyTable:
         self.name = silo.name
         self._learner = federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
-        self._checks = set(assessment_tasks(study.columns)) if study.trust.assess else set()
+        self._checks = set(assessment_tasks(study.kinds)) if study.trust.assess else set()
         self._silo = silo
         self._scale: ColumnScale | None = None
         self._site: Site | None = None

@@ -7,7 +7,7 @@ from feddag.federation.tasks import LARGEST_VALUE, SMALLEST_SPREAD, Bounds, Outp
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
-from feddag.regression.moments import SCALE
+from feddag.regression.moments import COVARIANCE, SCALE
 from feddag.study import Study
 from feddag.trust.tasks import ASSESSMENT_TASKS, assessment_tasks
 
@@ -23,12 +23,30 @@ def federated_learner(study: Study) -> FederatedLearner:
             'let the sites vote: regime = "voting".'
         )
     learner.check_federation(len(study.sites), study.columns)
+    _check_kinds(study, learner)
     if not learner.tasks(study.columns, len(study.sites)):
         raise FeddagError(
             f"{study.source}: the method {study.method.name!r} declares no tasks, so that no site on a network would "
             f"answer it. Declare `task_specs` in its class {type(learner).__name__}."
         )
     return learner
+
+
+def _check_kinds(study: Study, learner: FederatedLearner) -> None:
+    """Refuse discrete variables where the method does not know them, or sums them as if their codes were numbers.
+
+    The products of a level's code with other columns are sums over the rows of that level.
+    """
+    try:
+        learner.check_kinds(study.kinds)
+    except FeddagError as error:
+        raise FeddagError(f"{study.source}: {error}") from None
+    discrete = [name for name, kind in study.kinds.items() if kind.discrete]
+    if discrete and by_name(COVARIANCE.specs).keys() & learner.tasks(study.columns, len(study.sites)).keys():
+        raise FeddagError(
+            f"{study.source}: the method {study.method.name!r} sums products of all variables, and "
+            f"{', '.join(map(repr, discrete))} is discrete. Leave it out, or choose the method search."
+        )
 
 
 def study_tasks(study: Study) -> dict[str, TaskSpec]:
@@ -40,7 +58,7 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
         tasks |= SCALE.bounded(continuous)
         moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
         tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
-    return tasks | (assessment_tasks(study.columns) if study.trust.assess else {})
+    return tasks | (assessment_tasks(study.kinds) if study.trust.assess else {})
 
 
 def known_tasks() -> dict[str, TaskSpec]:

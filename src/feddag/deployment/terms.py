@@ -15,6 +15,8 @@ def study_terms(study: Study) -> StudyTerms:
         sites=tuple(site.name for site in study.sites),
         quorum=study.federation.quorum,
         timeout=study.federation.timeout,
+        minimum_sites=study.federation.minimum_sites,
+        maximum_rows=study.federation.maximum_rows,
         secure_sum=study.privacy.secure_sum,
         identities={site.name: bytes.fromhex(site.identity) for site in study.sites if site.identity},
         noise="" if budget is None else f"dp({budget})",

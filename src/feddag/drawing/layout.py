@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,13 +138,8 @@ class _Part:
     def __init__(self, members: Sequence[int], adjacency: Adjacency, widths: Float[np.ndarray, "all"]) -> None:
         self.members = list(members)
         self._widths = widths[self.members]
-        sub = adjacency[np.ix_(self.members, self.members)]
-        self._downward, self._upward = _acyclic(sub)
-        layer = _layers(len(members), [*self._downward])
-        self._place(layer)
-
-    def _place(self, layer: list[int]) -> None:
-        chains, layer_of = _chains(layer, [*self._downward])
+        downward, self._upward = _acyclic(adjacency[np.ix_(self.members, self.members)])
+        chains, layer_of = _chains(_layers(len(members), downward), downward)
         levels = _Levels(layer_of, chains)
         levels.reduce_crossings()
         real = len(self.members)
@@ -152,14 +148,9 @@ class _Part:
         y = _down(levels, x)
         self.centres = np.column_stack([x, y])[:real]
         self.routes = self._routed(chains, x, y)
-        left = min(
-            (self.centres[:, 0] - self._widths / 2).min(),
-            *(points[:, 0].min() for points in self.routes.values()),
-        )
-        right = max(
-            (self.centres[:, 0] + self._widths / 2).max(),
-            *(points[:, 0].max() for points in self.routes.values()),
-        )
+        sides = (self.centres[:, 0] - self._widths / 2, self.centres[:, 0] + self._widths / 2)
+        reached = np.concatenate([*sides, *(points[:, 0] for points in self.routes.values())])
+        left, right = reached.min(), reached.max()
         self.centres = self.centres - [left, 0]
         self.routes = {edge: points - [left, 0] for edge, points in self.routes.items()}
         self.width, self.height = float(right - left), float(y.max() + NODE_HEIGHT / 2)
@@ -327,7 +318,7 @@ class _Levels:
                 break
             downwards = sweep % 2 == 0
             neighbours = self.above if downwards else self.below
-            for level in range(len(self.rows)) if downwards else reversed(range(len(self.rows))):
+            for level in range(len(self.rows))[:: 1 if downwards else -1]:
                 self._sort(level, neighbours, median=sweep % 4 < 2)
             self._exchange()
             crossings = self._crossings()
@@ -381,19 +372,13 @@ class _Levels:
 
 
 def _inversions(values: list[int]) -> int:
-    """Count the pairs that stand in falling order, in a tree of sums (Fenwick)."""
-    size = max(values, default=0) + 1
-    tree, count = [0] * (size + 1), 0
-    for seen, value in enumerate(values):
-        not_above, k = 0, value + 1
-        while k:
-            not_above += tree[k]
-            k &= k - 1
-        count += seen - not_above
-        k = value + 1
-        while k <= size:
-            tree[k] += 1
-            k += k & -k
+    """Count the pairs that stand in falling order."""
+    seen: list[int] = []
+    count = 0
+    for value in values:
+        place = bisect_right(seen, value)
+        count += len(seen) - place
+        seen.insert(place, value)
     return count
 
 
@@ -425,7 +410,7 @@ def _across(levels: _Levels, thickness: Float[np.ndarray, "place"], real: int) -
     for sweep in range(_PLACING_SWEEPS):
         downwards = sweep % 2 == 0
         joint = sweep >= _PLACING_SWEEPS // 3
-        for level in range(len(levels.rows)) if downwards else reversed(range(len(levels.rows))):
+        for level in range(len(levels.rows))[:: 1 if downwards else -1]:
             row, offset = levels.rows[level], offsets[level]
             wanted, weights = np.empty(len(row)), np.empty(len(row))
             for k, place in enumerate(row):

@@ -71,9 +71,8 @@ def plot_history(history: pd.DataFrame, ax: Any = None) -> Any:
     if ax is None:
         columns = min(3, len(drawn))
         rows = math.ceil(len(drawn) / columns)
-        grid = _matplotlib("pyplot").subplots(rows, columns, figsize=(4.4 * columns, 2.9 * rows), layout="constrained")[
-            1
-        ]
+        size = 4.4 * columns, 2.9 * rows
+        _, grid = _matplotlib("pyplot").subplots(rows, columns, figsize=size, layout="constrained")
         every = np.atleast_1d(grid).ravel()
         for unused in every[len(drawn) :]:
             unused.set_axis_off()

@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import import_module
 from typing import Any
 
 from feddag.errors import FeddagError
@@ -44,7 +43,7 @@ class Cell:
             "setting": self.setting.identity(),
             "setting version": self.setting.version,
             "method": self.method,
-            "method version": find_method(self.method).version,
+            "method version": find_method(self.method).version_with(self.parameters),
             "regime": self.regime,
             "parameters": self._plain(self._changed()),
             "seed": self.seed,
@@ -93,7 +92,7 @@ class Cell:
 
     def _defaults(self) -> dict[str, Any]:
         method = find_method(self.method)
-        return {**_own_defaults(method.estimator), **method.defaults}
+        return {**_own_defaults(method.learner()), **method.defaults}
 
     def _changed(self) -> dict[str, Any]:
         defaults = self._defaults()
@@ -110,9 +109,6 @@ def same(value: Any, other: Any) -> bool:
 
 
 @cache
-def _own_defaults(estimator: str) -> dict[str, Any]:
+def _own_defaults(learner: type) -> dict[str, Any]:
     """Return a learner's default parameters; cached, since a table has thousands of cells."""
-    module, name = estimator.split(":")
-    return {
-        name: each.default for name, each in inspect.signature(getattr(import_module(module), name)).parameters.items()
-    }
+    return {name: each.default for name, each in inspect.signature(learner).parameters.items()}

@@ -185,12 +185,14 @@ def _distinguished_row(result: Result) -> Row:
 
 def _is_current(result: Result) -> bool:
     """Whether today's code would compute it: the same version of the method, on the same data."""
-    known = result.method in METHODS and result.method_version == METHODS[result.method].version
-    return known and result.setting_version == settings.setting_from(result.setting).version
+    if result.method not in METHODS:
+        return False
+    same_method = result.method_version == METHODS[result.method].version_with(result.parameters)
+    return same_method and result.setting_version == settings.setting_from(result.setting).version
 
 
 def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> Line:
-    entries = _entries(experiment, setting, row, results)
+    entries = {metric: _entry(experiment, setting, row, results, metric) for metric in experiment.metrics}
     if not results:
         return Line(row, entries)
     first = experiment.metrics[0]
@@ -204,10 +206,6 @@ def _line(experiment: Experiment, setting: Setting, row: Row, results: Sequence[
         fmean(memory) if memory else None,
         fmean(each.bytes_sent for each in results),
     )
-
-
-def _entries(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result]) -> dict[str, Entry]:
-    return {metric: _entry(experiment, setting, row, results, metric) for metric in experiment.metrics}
 
 
 def _entry(experiment: Experiment, setting: Setting, row: Row, results: Sequence[Result], metric: str) -> Entry:

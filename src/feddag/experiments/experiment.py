@@ -20,8 +20,9 @@ from feddag.learners.registry import METHODS, REGIMES, Regime
 
 Kind = Literal["table", "curve", "history"]
 BEYOND = "Beyond the paper"
-_TEXTS = ("title", "place", "about", "published", "reference", "kind", "axis", "metrics", "seeds")
-_KEYS = frozenset((*_TEXTS, "settings", "rows", "vary", "parameters"))
+_PLAIN = ("title", "place", "about", "published", "reference", "kind", "axis", "metrics")
+"""What a file says of an experiment in the words of `Experiment`."""
+_KEYS = frozenset((*_PLAIN, "seeds", "settings", "rows", "vary", "parameters"))
 
 
 @dataclass(frozen=True)
@@ -206,19 +207,14 @@ def _read(name: str, text: str) -> Experiment:
     reference = content["reference"]
     if reference not in {row.label for row in rows}:
         raise FeddagError(f"{where}: the reference {reference!r} is none of its rows.")
+    plain: dict[str, Any] = {key: content[key] for key in _PLAIN if key in content}
+    plain |= {key: tuple(value) for key, value in plain.items() if isinstance(value, list)}
     return Experiment(
         name=name,
-        title=content["title"],
-        place=content["place"],
         settings=tuple(each for described in content["settings"] for each in _cross(described)),
         rows=rows,
-        reference=reference,
-        about=content.get("about", ""),
-        published=tuple(content.get("published", ())),
-        kind=content.get("kind", "table"),
-        axis=content.get("axis"),
-        metrics=tuple(content.get("metrics", ("SHD", "TPR"))),
         seeds=parse_seeds(content["seeds"]) if "seeds" in content else REPORTED,
+        **plain,
     )
 
 

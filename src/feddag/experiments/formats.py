@@ -6,36 +6,40 @@ import csv
 import html
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from feddag.experiments.comparison import Block, Entry, Line
 from feddag.experiments.experiment import Experiment
+from feddag.experiments.published import Figure
 from feddag.experiments.reasons import notes
 from feddag.experiments.seeds import format_seeds, role_of
+from feddag.files import as_text
 
 Format = Literal["text", "markdown", "latex", "csv", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 MARKS = {"better": "▲", "within": "=", "worse": "▼", "different": "≠", None: ""}
 LEGEND = "▲ better, = within, ▼ worse than the published mean by its standard deviation; ≠ off it, neither way better"
 _LATEX_NEEDS = r"% needs \usepackage{booktabs}, \usepackage{amssymb} and \usepackage{adjustbox}"
-_LATEX = {
-    "±": r"$\pm$",
-    "▲": r"$\blacktriangle$",
-    "=": "$=$",
-    "▼": r"$\blacktriangledown$",
-    "≠": r"$\neq$",
-    "²": "$^2$",
-    "ρ": r"$\rho$",
-    "α": r"$\alpha$",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "<": "$<$",
-    ">": "$>$",
-    "`": "",
-}
+_LATEX = str.maketrans(
+    {
+        "±": r"$\pm$",
+        "▲": r"$\blacktriangle$",
+        "=": "$=$",
+        "▼": r"$\blacktriangledown$",
+        "≠": r"$\neq$",
+        "²": "$^2$",
+        "ρ": r"$\rho$",
+        "α": r"$\alpha$",
+        "_": r"\_",
+        "%": r"\%",
+        "&": r"\&",
+        "#": r"\#",
+        "<": "$<$",
+        ">": "$>$",
+        "`": "",
+    }
+)
 _DIGITS = {"SHD": 1, "NNZ": 1, "impossible": 1, "TPR": 2, "FDR": 2}
 
 
@@ -67,23 +71,19 @@ def _texts(experiment: Experiment, line: Line, published: bool) -> list[str]:
     texts = ["sanity" if line.row.sanity else line.row.regime, line.name]
     for metric in experiment.metrics:
         entry = line.entries[metric]
-        texts += [_ours(entry, metric), *([_published(entry, metric), MARKS[entry.verdict]] if published else [])]
+        texts.append(_spread(entry, metric))
+        if published:
+            texts += [_spread(entry.published, metric), MARKS[entry.verdict]]
     p = "" if line.p_value is None else f"{line.p_value:.3f}"
     seconds = "" if line.seconds is None else f"{line.seconds:.1f}"
     return [*texts, p, str(line.seeds or ""), seconds]
 
 
-def _ours(entry: Entry, metric: str) -> str:
-    return "" if entry.mean is None else _spread(entry.mean, entry.deviation, metric)
-
-
-def _published(entry: Entry, metric: str) -> str:
-    return "" if entry.published is None else _spread(entry.published.mean, entry.published.deviation, metric)
-
-
-def _spread(mean: float, deviation: float | None, metric: str) -> str:
+def _spread(figure: Entry | Figure | None, metric: str) -> str:
+    if figure is None or figure.mean is None:
+        return ""
     digits = _DIGITS[metric]
-    return f"{mean:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")
+    return f"{figure.mean:.{digits}f}" + ("" if figure.deviation is None else f" ± {figure.deviation:.{digits}f}")
 
 
 def _below(experiment: Experiment, block: Block) -> list[str]:
@@ -133,35 +133,26 @@ def _latex(experiment: Experiment, blocks: Sequence[Block]) -> str:
     parts = [_LATEX_NEEDS]
     for block in blocks:
         header, rows = grid(experiment, block)
-        below = [
-            rf"\par\smallskip\raggedright\footnotesize {_escape(note, _LATEX)}" for note in _below(experiment, block)
+        head, *body = (" & ".join(text.translate(_LATEX) for text in row) + r" \\" for row in (header, *rows))
+        notes_below = (note.translate(_LATEX) for note in _below(experiment, block))
+        lines = [
+            r"\begin{table}[ht]",
+            r"\centering",
+            rf"\caption{{{f'{experiment.title}: {block.title}'.translate(_LATEX)}}}",
+            r"\begin{adjustbox}{max width=\linewidth}",
+            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{adjustbox}",
+            *(rf"\par\smallskip\raggedright\footnotesize {note}" for note in notes_below),
+            r"\end{table}",
         ]
-        body = "\n".join(" & ".join(_escape(text, _LATEX) for text in row) + r" \\" for row in rows)
-        parts.append(
-            "\n".join(
-                [
-                    r"\begin{table}[ht]",
-                    r"\centering",
-                    rf"\caption{{{_escape(f'{experiment.title}: {block.title}', _LATEX)}}}",
-                    r"\begin{adjustbox}{max width=\linewidth}",
-                    rf"\begin{{tabular}}{{{'l' * len(header)}}}",
-                    r"\toprule",
-                    " & ".join(_escape(text, _LATEX) for text in header) + r" \\",
-                    r"\midrule",
-                    body,
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{adjustbox}",
-                    *below,
-                    r"\end{table}",
-                ]
-            )
-        )
+        parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
-
-
-def _escape(text: str, signs: Mapping[str, str]) -> str:
-    return "".join(signs.get(sign, sign) for sign in text)
 
 
 def _html(experiment: Experiment, blocks: Sequence[Block]) -> str:
@@ -190,7 +181,8 @@ def _csv(experiment: Experiment, blocks: Sequence[Block]) -> str:
             for metric, entry in line.entries.items():
                 published = entry.published
                 writer.writerow(
-                    [
+                    as_text(cell)
+                    for cell in (
                         experiment.name,
                         block.setting.title,
                         block.setting.data,
@@ -211,7 +203,7 @@ def _csv(experiment: Experiment, blocks: Sequence[Block]) -> str:
                         line.seconds,
                         line.peak_memory,
                         line.bytes_sent,
-                    ]
+                    )
                 )
     return stream.getvalue()
 

@@ -70,17 +70,8 @@ def find(
 
 
 def _key(row: dict[str, str]) -> Key:
-    return Key(
-        row["table"],
-        row["functions"],
-        row["graph"],
-        int(row["nodes"]),
-        int(row["n_per_client"]),
-        float(row["participation"]),
-        row["regime"],
-        row["method"],
-        row["metric"],
-    )
+    data = row["functions"], row["graph"], int(row["nodes"]), int(row["n_per_client"])
+    return Key(row["table"], *data, float(row["participation"]), row["regime"], row["method"], row["metric"])
 
 
 def _figure(row: dict[str, str]) -> Figure | None:

@@ -89,10 +89,12 @@ def make_report(
             seen = f"![{experiment.title}]({pictures}/{experiment.name}.svg)" if experiment.name in drawn else ""
             parts.append(_section(experiment, shown, seen))
         for data in DATA[1:]:
-            other = _on(experiment, data)
-            others = [] if other is None else _worth_showing(other, compare_with_published(other, store))
+            if any(isinstance(setting, Real) for setting in experiment.settings):
+                continue
+            other = experiment.restrict(data=data)
+            others = _worth_showing(other, compare_with_published(other, store))
             others = [block for block in others if not _measured(block) <= beyond[block.setting]]
-            if other and others:
+            if others:
                 parts.append(_section(other, others))
                 for block in others:
                     beyond[block.setting] |= _measured(block)
@@ -133,12 +135,6 @@ def _worth_a_picture(experiment: Experiment, blocks: Sequence[Block], store: Sto
     if experiment.kind == "curve":
         return bool(blocks)
     return experiment.place.startswith(("Table", "Figure")) and any(map(can_compare, blocks))
-
-
-def _on(experiment: Experiment, data: str) -> Experiment | None:
-    if any(isinstance(setting, Real) for setting in experiment.settings):
-        return None
-    return experiment.restrict(data=data)  # pyright: ignore[reportArgumentType]
 
 
 def _verdicts(blocks: Sequence[Block]) -> Counter[str]:

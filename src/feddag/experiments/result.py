@@ -22,6 +22,7 @@ from feddag.errors import FeddagError
 from feddag.experiments.cell import Cell
 from feddag.experiments.seeds import role_of
 from feddag.experiments.settings import Drawn, draw
+from feddag.learners.registry import find_method
 
 if TYPE_CHECKING:
     from feddag.graphs import CausalGraph
@@ -99,8 +100,6 @@ def elapsed(started: str, finished: str, seconds: float) -> float:
 
 def describe_cell(cell: Cell) -> dict[str, Any]:
     """Return the part of a result that is known before anything is computed."""
-    from feddag.learners.registry import find_method  # noqa: PLC0415
-
     return {
         "key": cell.key,
         "setting": cell.setting.identity(),
@@ -110,7 +109,7 @@ def describe_cell(cell: Cell) -> dict[str, Any]:
         "parameters": cell.all_parameters,
         "seed": cell.seed,
         "role": role_of(cell.seed),
-        "method_version": find_method(cell.method).version,
+        "method_version": find_method(cell.method).version_with(cell.parameters),
         "setting_version": cell.setting.version,
     }
 
@@ -171,8 +170,7 @@ def _judge(learner: Learner, known: Drawn) -> dict[str, Any]:
     judged["true_edges"] = None
     if known.exogenous:
         judged["impossible"] = fmean(sum(edge[1] in known.exogenous for edge in graph.edges) for graph in graphs)
-    if known.truth is not None:
-        truth = known.truth
+    if (truth := known.truth) is not None:
         metrics = [compare(graph, truth).as_dict() for graph in graphs]
         judged |= {name: fmean(each[name] for each in metrics) for name in METRICS if name in metrics[0]}
         judged["true_edges"] = len(truth.edges)

@@ -80,7 +80,10 @@ def run(
     """
     if jobs is not None and (jobs == 0 or jobs < -1):
         raise constraints.refusal("jobs", "a number of processes, or -1 for one per core", jobs)
-    cells = list({cell.key: cell for cell in _check_all(cells)}.values())
+    cells = list(cells)
+    for cell in cells:
+        cell.check()
+    cells = list({cell.key: cell for cell in cells}.values())
     before = store.results_of(cells)
     _check_data(cells, store, folder)
     ways = {key: min(chosen, result.chosen, key=_CHOSEN.index) for key, result in before.items()}
@@ -129,11 +132,13 @@ class Pace:
 
     def __init__(self, store: Store, pending: list[Cell]) -> None:
         self.titles = {cell.key: cell.title for cell in pending}
-        self._likenesses = {cell.key: _likenesses(cell) for cell in pending}
+        self._likenesses = {
+            cell.key: _likenesses(cell.method, cell.regime, cell.setting.identity()) for cell in pending
+        }
         self._pending = set(self._likenesses)
         self._seconds: dict[tuple[Any, ...], list[float]] = defaultdict(list)
         for method, regime, setting, seconds in store.paces():
-            for likeness in _likenesses_of(method, regime, setting):
+            for likeness in _likenesses(method, regime, setting):
                 self._seconds[likeness].append(seconds)
 
     @property
@@ -161,11 +166,7 @@ class Pace:
         return None
 
 
-def _likenesses(cell: Cell) -> list[tuple[Any, ...]]:
-    return _likenesses_of(cell.method, cell.regime, cell.setting.identity())
-
-
-def _likenesses_of(method: str, regime: str, setting: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _likenesses(method: str, regime: str, setting: dict[str, Any]) -> list[tuple[Any, ...]]:
     """List what to compare a cell by: from the same setting on another seed to the same method anywhere."""
     size = setting.get("nodes", setting.get("real"))
     return [
@@ -175,13 +176,6 @@ def _likenesses_of(method: str, regime: str, setting: dict[str, Any]) -> list[tu
         (method, size),
         (method,),
     ]
-
-
-def _check_all(cells: Iterable[Cell]) -> Iterator[Cell]:
-    """Check every cell before the first one begins."""
-    for cell in cells:
-        cell.check()
-        yield cell
 
 
 def _check_data(cells: list[Cell], store: Store, folder: Path | None) -> None:

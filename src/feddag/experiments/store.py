@@ -37,19 +37,15 @@ _NOT_WRITABLE = (
 _RENEWED_EVERY, _STALE_AFTER = 15.0, 120.0
 _COLUMNS = tuple(each.name for each in fields(Result))
 _ALL = ", ".join(_COLUMNS)
-_TYPES = (
-    {"seed": "INTEGER", "method_version": "INTEGER", "setting_version": "INTEGER", "true_edges": "INTEGER"}
-    | dict.fromkeys(("shd", "tpr", "fdr", "nnz", "missing", "extra", "reversed", "impossible", "seconds"), "REAL")
-    | dict.fromkeys(("peak_memory", "bytes_sent", "bytes_received"), "INTEGER")
-    | {"history": "BLOB"}
-)
+_TYPES = {"int": "INTEGER", "float": "REAL", "bytes": "BLOB"}
+"""By the type of a field of `Result`; all others are texts."""
 _TUNED = """
 CREATE TABLE IF NOT EXISTS tuned (
     experiment TEXT, row TEXT, data TEXT, nodes INTEGER, parameters TEXT, seeds TEXT, metric TEXT, mean REAL,
     finished TEXT, PRIMARY KEY (experiment, row, data, nodes)
 )
 """
-_TYPED = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)
+_TYPED = ", ".join(f"{each.name} {_TYPES.get(str(each.type).split()[0], 'TEXT')}" for each in fields(Result))
 _SCHEMA = (
     f"CREATE TABLE results ({_TYPED}, PRIMARY KEY (key))",
     "CREATE TABLE claims (key TEXT PRIMARY KEY, machine TEXT, pid INTEGER, renewed REAL)",
@@ -89,16 +85,16 @@ class Store:
 
     def results(self) -> list[Result]:
         """Return all results, in the order in which they were finished."""
-        with self._connected() as connection:
-            return [
-                result_from_row(row) for row in connection.execute(f"SELECT {_ALL} FROM results ORDER BY finished, key")
-            ]
+        return self._results("")
 
     def undeclared(self) -> list[Result]:
         """Return the results whose parameters no experiment declares."""
-        query = f"SELECT {_ALL} FROM results WHERE chosen != 'declared' ORDER BY finished, key"
+        return self._results("WHERE chosen != 'declared'")
+
+    def _results(self, where: str) -> list[Result]:
         with self._connected() as connection:
-            return [result_from_row(row) for row in connection.execute(query)]
+            rows = connection.execute(f"SELECT {_ALL} FROM results {where} ORDER BY finished, key")
+            return [result_from_row(row) for row in rows]
 
     def digests(self, setting: Setting) -> set[str]:
         """Return the digests of the data behind the results of a setting."""
@@ -130,45 +126,37 @@ class Store:
         for name in ("setting", "parameters", "graph"):
             row[name] = None if row[name] is None else _json(row[name])
         marks = ",".join("?" * len(_COLUMNS))
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._changing() as connection:
             connection.execute(
                 f"INSERT OR REPLACE INTO results ({_ALL}) VALUES ({marks})", [row[name] for name in _COLUMNS]
             )
             connection.execute("DELETE FROM claims WHERE key = ?", (result.key,))
-            connection.execute("COMMIT")
 
     def mark_chosen(self, keys: Iterable[str], chosen: str) -> None:
         """Correct how the parameters of kept results were chosen."""
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._changing() as connection:
             connection.executemany("UPDATE results SET chosen = ? WHERE key = ?", [(chosen, key) for key in keys])
-            connection.execute("COMMIT")
 
     def claim(self, cell: Cell, *, again: bool = False) -> bool:
         """Claim a cell for this process; False if it is done (unless `again`), or claimed by another process."""
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._changing() as connection:
             done = connection.execute("SELECT parameters FROM results WHERE key = ?", (cell.key,)).fetchone()
             held = connection.execute("SELECT * FROM claims WHERE key = ?", (cell.key,)).fetchone()
             free = (again or not (done and _agrees(cell, done))) and not (held and _is_alive(held))
             if free:
                 claim = (cell.key, platform.node(), os.getpid(), time.time())
                 connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", claim)
-            connection.execute("COMMIT")
         return free
 
     def release(self, cells: Iterable[Cell] | None = None) -> None:
         """Give back this process's claims on some cells, or on all."""
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            owner = (platform.node(), os.getpid())
+        owner = (platform.node(), os.getpid())
+        with self._changing() as connection:
             if cells is None:
                 connection.execute("DELETE FROM claims WHERE machine = ? AND pid = ?", owner)
             else:
                 owned = [(cell.key, *owner) for cell in cells]
                 connection.executemany("DELETE FROM claims WHERE key = ? AND machine = ? AND pid = ?", owned)
-            connection.execute("COMMIT")
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
@@ -200,13 +188,11 @@ class Store:
             for each in tuned
         ]
         marks = ",".join(f":{each.name}" for each in fields(Tuned))
-        with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._changing() as connection:
             if "data" not in {column["name"] for column in connection.execute("PRAGMA table_info(tuned)")}:
                 connection.execute("DROP TABLE tuned")
                 connection.execute(_TUNED)
             connection.executemany(f"INSERT OR REPLACE INTO tuned VALUES ({marks})", rows)
-            connection.execute("COMMIT")
 
     def tuned(self, experiment: str) -> list[Tuned]:
         """Return an experiment's tuned parameters that say what they were tuned on."""
@@ -240,6 +226,14 @@ class Store:
                 connection.execute(statement)
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection for changes that other processes see together or, if something fails, not at all."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

@@ -65,7 +65,7 @@ def tune(
             f"{experiment.name} has real data, whose truth must choose nothing. Choose without it: feddag tune SILO..."
         )
     row = _row(experiment, method, regime)
-    candidates = [(given, _with(row, given)) for given in combinations(grid)]
+    candidates = [(given, with_parameters(row, given)) for given in combinations(grid)]
     cells = {
         k: [each.cell(setting, seed) for setting in experiment.settings for seed in seeds]
         for k, (_, each) in enumerate(candidates)
@@ -124,14 +124,9 @@ def tuned_parts(experiment: Experiment, store: Store) -> list[Experiment]:
                     f"Keep to that by --data, --nodes or --methods, or tune it on these, too: feddag experiment tune "
                     f"{experiment.name}"
                 )
-        tuned = tuple(_with(row, kept[row.in_regime, *where]) for row in rows)
+        tuned = tuple(with_parameters(row, kept[row.in_regime, *where]) for row in rows)
         parts.append(replace(experiment, settings=settings, rows=tuned))
     return parts
-
-
-def with_parameters(rows: Sequence[Row], given: Mapping[str, Any]) -> list[Row]:
-    """Return the rows with the user's parameters."""
-    return [_with(row, given) for row in rows]
 
 
 def _by_kind(settings: Sequence[Setting]) -> dict[tuple[str, int], tuple[Setting, ...]]:
@@ -160,6 +155,7 @@ def _row(experiment: Experiment, name: str, regime: str | None) -> Row:
     return rows[0]
 
 
-def _with(row: Row, given: Mapping[str, Any]) -> Row:
+def with_parameters(row: Row, given: Mapping[str, Any]) -> Row:
+    """Return the row with further parameters, or refuse one that its method does not take."""
     find_method(row.method).check_names(given)
     return replace(row, parameters={**row.parameters, **given})

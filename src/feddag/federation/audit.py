@@ -5,16 +5,18 @@ with that of the line above (`previous`): whoever changes, removes or inserts a 
 The first line names study, site and version.
 
 A chain alone does not show that its end was cut off, or that all of it was written anew. Its head, the last line's
-hash, does: a site sends it with the results, and `verify` takes it later.
+hash, does: it goes to the other sites in every round of a secure sum, they write it into their own logs, and `verify`
+takes what they have seen.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -25,11 +27,13 @@ from typing import Any, Literal
 
 from feddag.errors import FeddagError
 from feddag.federation.protection import PLAIN
-from feddag.federation.protocol import Arrays
+from feddag.federation.protocol import Arrays, Task
 from feddag.federation.tasks import TaskSpec
 from feddag.files import lock
 
 Direction = Literal["in", "out"]
+MOST_BYTES_IN_FULL = 2**16
+"""Messages of the server that are no larger stand in the log in full."""
 _NOTHING = "0" * 64
 """What the first line has for the hash of the line above."""
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
@@ -123,6 +127,28 @@ class AuditLog:
             }
         )
 
+    def record_question(self, task: Task, round_: int, payload: bytes, decisions: Mapping[str, bool]) -> None:
+        """Write down what the server asks, in full where it is small, and what it has decided since the last round."""
+        arrays = {name: [array.dtype.name, *array.shape] for name, array in task.arrays.items()}
+        entry = {"event": "message", "direction": "in", "task": task.name, "round": round_, "arrays": arrays}
+        more = {"bytes": len(payload), "protection": PLAIN, "sites": 1, "payload": hashlib.sha256(payload).hexdigest()}
+        self._append({**entry, **more, "decisions": dict(decisions), **_in_full(payload)})
+
+    def record_step(self, round_: int, file: Path, head: str) -> None:
+        """Write down the sum of a round as the server shows it, in full where it is small; `file` keeps it."""
+        payload = file.read_bytes()
+        entry = {"event": "step", "round": round_, "file": f"{file.parent.name}/{file.name}", "course": head}
+        digest = hashlib.sha256(payload).hexdigest()
+        self._append({**entry, "bytes": len(payload), "payload": digest, **_in_full(payload)})
+
+    def record_members(self, round_: int, members: Sequence[str]) -> None:
+        """Write down whose answers are in the sum of a round."""
+        self._append({"event": "sum", "round": round_, "members": list(members)})
+
+    def record_heads(self, heads: Mapping[str, str]) -> None:
+        """Write down the heads of the other sites' logs: none of them can write its log anew without being noticed."""
+        self._append({"event": "heads", "heads": dict(heads)})
+
     def _append(self, entry: Mapping[str, Any]) -> None:
         with self._lock:
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -148,6 +174,10 @@ class AuditLog:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _in_full(payload: bytes) -> dict[str, str]:
+    return {"content": base64.b64encode(payload).decode()} if len(payload) <= MOST_BYTES_IN_FULL else {}
 
 
 @dataclass
@@ -205,9 +235,21 @@ class Summary:
     """By task."""
 
 
-def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
-    """Check every line of a log, and sum it up. `head` is one that was once sent: the log must have it."""
+def read_entries(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the content of every line of a log, each checked."""
     path = Path(path)
+    content, whole = _read(path)
+    return [entry for entry, _ in _entries(path, content[:whole])]
+
+
+def heads_seen(path: str | os.PathLike[str], site: str) -> list[str]:
+    """Return the heads of another site's log that this log has seen."""
+    seen = [entry["heads"].get(site) for entry in read_entries(path) if entry["event"] == "heads"]
+    return [head for head in seen if head]
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    """Return a log's bytes, and how many of them are whole lines."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -215,9 +257,17 @@ def verify(path: str | os.PathLike[str], head: str | None = None) -> Summary:
     whole = content.rfind(b"\n") + 1
     if whole == 0:
         raise FeddagError(f"{path} is no audit log: it has not one whole line. Check the path.")
+    return content, whole
+
+
+def verify(path: str | os.PathLike[str], heads: Iterable[str] = ()) -> Summary:
+    """Check every line of a log, and sum it up. `heads` are those that others have seen: the log must have each."""
+    path = Path(path)
+    content, whole = _read(path)
     entries = list(_entries(path, content[:whole]))
-    if head is not None and all(sealed != head for _, sealed in entries):
-        raise BrokenLogError(path, len(entries), f"the log ends without the head {head[:12]}…, which it once had")
+    own = {sealed for _, sealed in entries}
+    if lost := [head for head in heads if head not in own]:
+        raise BrokenLogError(path, len(entries), f"the log ends without the head {lost[0][:12]}…, which it once had")
     first, last = entries[0][0], entries[-1][0]
     flows: dict[tuple[Any, ...], Flow] = {}
     disclosures: dict[str, Disclosure] = {}

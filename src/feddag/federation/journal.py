@@ -1,4 +1,4 @@
-"""What a server keeps of a study: every sum and every decision, so that it can be killed at any moment and resumed.
+"""What a participant keeps of a study's course: every step and every decision, so that it can be killed and resumed.
 
 A learner is a function of its parameters, of the sums, and of what it decided otherwise, such as by the clock. Resumed,
 it begins anew and finds both here, until it asks for what was never answered: no site works on a round twice.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from feddag.errors import FeddagError
-from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
+from feddag.federation.checkpoint import not_kept
+from feddag.federation.secure.messages import from_text, to_text
+from feddag.federation.steps import Step
 from feddag.files import atomic_write
 
 _DECISIONS = "decisions.json"
@@ -23,16 +23,12 @@ _DECISIONS = "decisions.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """One round."""
+    """One round, and what its messages took."""
 
-    task: str
-    """The digest of what was asked."""
-    mean: Mapping[str, np.ndarray]
-    summed: int
-    """How many sites the mean is of."""
-    sent: Mapping[str, int]
+    step: Step
+    sent: Mapping[str, int] = field(default_factory=dict)
     """Bytes, by site; likewise what each received."""
-    received: Mapping[str, int]
+    received: Mapping[str, int] = field(default_factory=dict)
 
 
 class Journal:
@@ -44,29 +40,27 @@ class Journal:
 
     def __len__(self) -> int:
         count = 0
-        while self._path(count).exists():
+        while self.path(count).exists():
             count += 1
         return count
 
-    def read(self, round_: int, task: str) -> Entry | None:
-        """Return a round, if it is there; refuse one that answers another task."""
-        path = self._path(round_)
+    def read(self, round_: int) -> Entry | None:
+        """Return a round, if it is there."""
+        path = self.path(round_)
         if not path.exists():
             return None
-        document, mean = load_checkpoint(path)
-        entry = Entry(mean=mean, **document)
-        if entry.task != task:
-            raise FeddagError(
-                f"{path} answers another task than round {round_ + 1} of this study asks for: feddag has changed since "
-                "the study began. Go on with the version that it began with, or remove the folder and start anew."
-            )
-        return entry
+        try:
+            content = from_text(path.read_text())
+            return Entry(Step.of(content["step"]), content["sent"], content["received"])
+        except (KeyError, TypeError, ValueError, FeddagError):
+            raise FeddagError(f"{path} is no round of a study. Restore it, or start the study anew.") from None
 
     def write(self, round_: int, entry: Entry) -> None:
         """Keep a round."""
-        document = {name: value for name, value in vars(entry).items() if name != "mean"}
+        content = {"step": entry.step.message(), "sent": dict(entry.sent), "received": dict(entry.received)}
         try:
-            save_checkpoint(self._path(round_), document, entry.mean)
+            with atomic_write(self.path(round_)) as stream:
+                stream.write(to_text(content))
         except OSError as error:
             raise not_kept(self._folder, error) from None
 
@@ -83,5 +77,6 @@ class Journal:
                 raise not_kept(self._folder, error) from None
         return decisions[question]
 
-    def _path(self, round_: int) -> Path:
-        return self._folder / f"{round_:06}.npz"
+    def path(self, round_: int) -> Path:
+        """Return the file of a round."""
+        return self._folder / f"{round_:06}.json"

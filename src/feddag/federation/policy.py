@@ -32,22 +32,45 @@ tasks = ["*"]
 # With fewer rows than this, the site takes no part.
 minimum_rows = 10
 
+# Nothing that leaves may rest on fewer rows than this. A level of a discrete variable that fewer rows have is refused:
+# the study can merge it with others, or leave the variable out.
+minimum_cell = 5
+
 # At least so many sites must enter a sum, this one among them: in a sum of two, each knows the other's part.
 minimum_sites = 3
 
 # Whether the server may see this site's answers by themselves, before they are summed.
 unprotected_sums = false
 
+# What the sites of a study may share. "graph": scores of graphs, or a graph's weights; "moments": means and
+# covariances of the variables; "all": also the mechanisms, by many functions of the rows, or by all of a model's
+# parameters; "none": nothing.
+sharing = ["graph", "moments", "none"]
+
+# How many numbers leave in sums for each value (rows times variables) of the site's own table, in all studies of that
+# table together. What a study needs: python benchmarks/numbers_released.py
+maximum_numbers_per_value = 10.0
+
 # How many tasks are answered in one study. Without the rule, as many as the study asks for.
 # maximum_rounds = 1000
 
 # How large an answer may be. Without the rule, as large as the task makes it.
 # maximum_answer_bytes = 1_000_000
+
+# After so many refusals in one study, the site answers nothing more.
+maximum_refusals = 50
 """
+
+SHARING = ("graph", "moments", "all", "none")
+"""What the sites of a study may share, by the name that a policy gives it."""
 
 
 def _patterns(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(pattern, str) for pattern in value)
+
+
+def _sharing(value: Any) -> bool:
+    return _patterns(value) and set(value) <= set(SHARING)
 
 
 @dataclass(frozen=True)
@@ -57,23 +80,35 @@ class Policy:
     tasks: tuple[str, ...] = ("*",)
     """Names of tasks that are answered, or patterns such as `search.*`."""
     minimum_rows: int = 10
+    minimum_cell: int = 5
+    """Rows of a level that any row has."""
     minimum_sites: int = 3
     """That enter a sum."""
     unprotected_sums: bool = False
     """Whether the server may see the site's answers before they are summed."""
+    sharing: tuple[str, ...] = ("graph", "moments", "none")
+    """What the sites of a study may share: some of `SHARING`."""
+    maximum_numbers_per_value: float | None = 10.0
+    """Numbers that leave in sums, for each value of the site's own table, in all its studies (`released_numbers`)."""
     maximum_rounds: int | None = None
     """Tasks that are answered in one study."""
     maximum_answer_bytes: int | None = None
+    maximum_refusals: int = 50
+    """In one study; then nothing more is answered."""
     source: str = "the default policy"
     """Where the rules stand, for messages."""
 
     rules: ClassVar[Mapping[str, constraints.Constraint]] = {
         "tasks": constraints.Constraint('a list of names or patterns, such as ["search.*"]', _patterns),
         "minimum_rows": constraints.whole(1),
+        "minimum_cell": constraints.whole(1),
         "minimum_sites": constraints.whole(1),
         "unprotected_sums": constraints.Constraint("true or false", lambda value: isinstance(value, bool)),
+        "sharing": constraints.Constraint(f"a list of some of {', '.join(map(repr, SHARING))}", _sharing),
+        "maximum_numbers_per_value": constraints.positive | constraints.none,
         "maximum_rounds": constraints.whole(1) | constraints.none,
         "maximum_answer_bytes": constraints.whole(1) | constraints.none,
+        "maximum_refusals": constraints.whole(1),
     }
 
     @classmethod
@@ -100,7 +135,8 @@ class Policy:
             if not cls.rules[rule].accepts(value):
                 wording = cls.rules[rule].wording.removesuffix(" or None")
                 raise FeddagError(f"{path}: {constraints.refusal(rule, wording, value)}")
-        return cls(**{**rules, "tasks": tuple(rules.get("tasks", cls.tasks))}, source=str(path))
+        lists = {rule: tuple(value) for rule, value in rules.items() if isinstance(value, list)}
+        return cls(**{**rules, **lists}, source=str(path))
 
     def check_names(self, tasks: Iterable[str]) -> None:
         """Refuse a pattern that matches none of the tasks that this installation knows."""
@@ -116,6 +152,17 @@ class Policy:
         if rows < self.minimum_rows:
             raise self._refusal("minimum_rows", f"the site's table has {rows}", "Take part with more rows")
         self._check_sum(sites, protected)
+
+    def check_cell(self, rows: int, found: str, remedy: str) -> None:
+        """Refuse to answer about so few rows; `found` and `remedy` say which they are, and how to have more."""
+        if rows < self.minimum_cell:
+            raise self._refusal("minimum_cell", found, remedy)
+
+    def check_sharing(self, sharing: str) -> None:
+        """Refuse to take part in a study whose method shares more than the site allows."""
+        if sharing not in self.sharing:
+            remedy = 'Have the study share less, such as by sharing = "graph"'
+            raise self._refusal("sharing", f"the study's method shares {sharing!r}", remedy)
 
     def check_task(self, task: str, *, rounds_answered: int, sites: int, protected: bool) -> None:
         """Refuse to answer a task, whose answer is to enter a sum of so many sites."""
@@ -140,7 +187,9 @@ class Policy:
 
     def _refusal(self, rule: str, found: str, remedy: str) -> FeddagError:
         value = getattr(self, rule)
-        rendered = str(value).lower() if isinstance(value, bool) else str(list(value) if rule == "tasks" else value)
+        rendered = (
+            str(value).lower() if isinstance(value, bool) else str(list(value) if isinstance(value, tuple) else value)
+        )
         return FeddagError(
             f"Refused by {self.source}: {rule} = {rendered}, but {found}. {remedy}, or change the rule at the site."
         )

@@ -17,9 +17,13 @@ from typing import Any
 import numpy as np
 
 from feddag.errors import FeddagError
+from feddag.federation.identities import Trust
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
-from feddag.federation.secure import SecureRound, SecureServer
+from feddag.federation.refusals import Refusal
+from feddag.federation.rosters import fewest_sites
+from feddag.federation.secure import Message, SecureRound, SecureServer
+from feddag.federation.steps import Step, first_head, next_head, plain_mean, question_digest
 from feddag.federation.terms import StudyTerms
 from feddag.federation.wire import decode_answer, encode_task
 
@@ -49,6 +53,7 @@ class ServerEndpoint:
         terms: StudyTerms,
         calls: Mapping[str, Call],
         journal: Journal,
+        trust: Trust,
         report: Callable[[str], None],
     ) -> None:
         """Stand ready for a study, whose sums are protected if its terms say so; then there are no others.
@@ -57,6 +62,7 @@ class ServerEndpoint:
             terms: The study's terms.
             calls: A call for each site that can be reached.
             journal: All sums so far.
+            trust: Whose identities the server believes.
             report: Takes messages for the server's operator.
         """
         self.sites = terms.sites
@@ -75,8 +81,15 @@ class ServerEndpoint:
         self._calls = dict(calls)
         self._journal = journal
         self._report = report
-        self._secure = SecureServer(terms) if terms.secure_sum else None
+        self._secure = SecureServer(terms, trust) if terms.secure_sum else None
         self._round = 0
+        self._head = first_head(terms.study)
+        self._decided: dict[str, bool] = {}
+        """What was decided since the last round."""
+        self._rosters: list[tuple[str, ...]] = []
+        """The members of every sum so far."""
+        self._shown: dict[str, int] = {}
+        """How many rounds each site knows."""
         self._pool = ThreadPoolExecutor(2 * len(terms.sites), thread_name_prefix="feddag-call")
 
     @property
@@ -87,6 +100,8 @@ class ServerEndpoint:
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
         replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
+        self._take(dict(replies), "rounds", lambda rounds: None)
+        self._shown = {site: int(reply["rounds"]) for site, reply in replies.items() if site in self._calls}
         if self._secure is not None:
             self._take(replies, "advertisement", self._secure.add_advertisement)
             self._lose_slow()
@@ -100,54 +115,115 @@ class ServerEndpoint:
         """Return the weighted mean of the sites' answers to a task, from the journal if it is there."""
         message = encode_task(task)
         digest = hashlib.sha256(message).hexdigest()
-        entry = self._journal.read(self._round, digest)
+        entry = self._journal.read(self._round)
         if entry is None:
             entry = self._asked(task, message, digest)
             self._journal.write(self._round, entry)
+        elif entry.step.task != digest:
+            raise FeddagError(
+                f"{self._journal.path(self._round)} answers another task than round {self._round + 1} of this study "
+                "asks for: feddag has changed since the study began. Go on with the version that it began with, or "
+                "remove the folder and start anew."
+            )
+        step = entry.step
+        mean = step.mean(self._terms.maximum_rows)
         self._round += 1
+        self._head = next_head(self._head, step)
+        self._decided = {}
+        if step.members not in self._rosters:
+            self._rosters.append(step.members)
         for site in self.sites:
             self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
-        self.summed = entry.summed
-        if "rows" in entry.mean and entry.summed == len(self.sites):
-            self.rows = round(float(entry.mean["rows"]) * entry.summed)
-        return dict(entry.mean)
+        self.summed = len(step.members)
+        if "rows" in mean and self.summed == len(self.sites):
+            self.rows = round(float(mean["rows"]) * self.summed)
+        return mean
 
     def decide(self, question: str, answer: Callable[[], bool]) -> bool:
         """Return the first answer to a question, which the journal keeps."""
-        return self._journal.decide(question, answer)
+        self._decided[question] = self._journal.decide(question, answer)
+        return self._decided[question]
 
     def _asked(self, task: Task, message: bytes, digest: str) -> Entry:
-        needed = len(task.participants) if task.complete else min(self._terms.quorum, len(task.participants))
         participants = [self.sites[k] for k in task.participants]
+        needed = len(participants) if task.complete else min(self._terms.quorum, len(participants))
         traffic, attempt = Traffic(), 0
         while True:
             self._take_back(needed, participants)
-            reached = [site for site in participants if site in self._calls]
-            self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
-            contents: dict[str, dict[str, Any]] = {
-                site: {"round": self._round, "task": message} for site in self._calls
-            }
+            members = self._members(task, participants, needed)
+            contents = self._contents(message)
             try:
                 if self._secure is None:
-                    mean, summed = self._plain_mean(participants, contents, needed, traffic)
+                    result = self._plain_mean(members, contents, needed, traffic)
                 else:
-                    round_ = self._secure.open(self._round, attempt, reached)
-                    mean, summed = self._secure_mean(round_, reached, contents, needed, traffic)
-                return Entry(digest, mean, summed, traffic.sent, traffic.received)
+                    question = question_digest(self._head, digest, self._decided)
+                    everyone = task.complete and len(participants) == len(self.sites)
+                    round_ = self._secure.open(self._round, attempt, members, question, everyone=everyone)
+                    result = self._secure_sum(round_, members, contents, needed, traffic)
+                return Entry(Step(digest, self._decided, result), traffic.sent, traffic.received)
             except PausedError:
                 if not self._slow:
                     raise
+                time.sleep(PING_INTERVAL / 4)
                 attempt += 1
             except FeddagError as error:
-                if all(site in self._calls for site in reached):
+                if all(site in self._calls for site in members):
                     raise  # nobody was lost: it would fail again
                 self._report(f"{error} Trying again without those that are lost")
                 attempt += 1
 
+    def _members(self, task: Task, participants: Sequence[str], needed: int) -> list[str]:
+        """Choose who shall be in the sum: all that are reached, unless that would tell about too few sites."""
+        reached = [site for site in participants if site in self._calls]
+        self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
+        candidates = [reached, *(list(each) for each in reversed(self._rosters) if set(each) <= set(reached))]
+        members = next((each for each in candidates if len(each) >= needed and self._may_be_summed(each)), None)
+        if members is None:
+            raise self._waits_for(reached)
+        return members
+
+    def _may_be_summed(self, members: Sequence[str]) -> bool:
+        """Return whether all sums so far and one of these members tell about enough sites, whatever is compared."""
+        most = self._terms.minimum_sites - 1
+        return self._secure is None or most < 1 or fewest_sites([*self._rosters, members], most=most) > most
+
+    def _waits_for(self, present: Sequence[str]) -> FeddagError:
+        """Return the error of a round that must not do without those who were in the sums before."""
+        missing = [site for site in self._rosters[-1] if site not in present]
+        reasons = {**dict.fromkeys(missing, "out of reach"), **self.absent, **self.refused}
+        message = (
+            f"Round {self._round + 1} waits for {', '.join(f'{site} ({reasons[site]})' for site in missing)}: without "
+            f"it, the sums would tell about fewer than {self._terms.minimum_sites} sites."
+        )
+        if any(site in self.refused for site in missing):
+            return FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
+        return PausedError(message)
+
+    def _contents(self, message: bytes) -> dict[str, dict[str, Any]]:
+        """Return the question for each site, with the rounds that it does not know yet."""
+        steps = {place: self._journal.read(place) for place in range(self._least_shown(), self._round)}
+        return {
+            site: {
+                "round": self._round,
+                "task": message,
+                "decisions": dict(self._decided),
+                "course": {
+                    "from": self._shown[site],
+                    "steps": [
+                        entry.step.message() for place, entry in steps.items() if entry and place >= self._shown[site]
+                    ],
+                },
+            }
+            for site in self._calls
+        }
+
+    def _least_shown(self) -> int:
+        return min((self._shown[site] for site in self._calls), default=self._round)
+
     def _plain_mean(
         self, participants: Sequence[str], contents: Mapping[str, Mapping[str, Any]], needed: int, traffic: Traffic
-    ) -> tuple[dict[str, np.ndarray], int]:
-        replies = self.ask("work", contents, traffic)
+    ) -> Message:
+        replies = self._ask_to_work(contents, traffic)
         answers: dict[str, Answer] = {}
 
         def take(encoded: bytes, site: str) -> None:
@@ -157,32 +233,43 @@ class ServerEndpoint:
             if site in replies:
                 self._take({site: replies[site]}, "answer", partial(take, site=site))
         answers = self._agreeing(answers)
+        answers = self._within_weight(answers)
         self.need(len(answers), needed, f"answered round {self._round + 1}")
-        return weighted_mean(list(answers.values())), len(answers)
+        return plain_mean(weighted_mean(list(answers.values())), list(answers))
 
-    def _secure_mean(
+    def _ask_to_work(self, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic) -> dict[str, dict[str, Any]]:
+        replies = self.ask("work", contents, traffic)
+        self._shown |= dict.fromkeys(replies, self._round)
+        return replies
+
+    def _secure_sum(
         self,
         round_: SecureRound,
         participants: Sequence[str],
         contents: Mapping[str, dict[str, Any]],
         needed: int,
         traffic: Traffic,
-    ) -> tuple[dict[str, np.ndarray], int]:
+    ) -> Message:
         """Four exchanges, each of what the one before has brought."""
         for site in participants:
             contents[site]["opening"] = round_.opening()
-        replies = self.ask("work", contents, traffic)
+        replies = self._ask_to_work(contents, traffic)
         self._take({site: replies[site] for site in participants if site in replies}, "prepared", round_.add_prepared)
         relays = round_.relays()
         replies = self.ask("mask", {site: {"relay": relay} for site, relay in relays.items()}, traffic)
         self._take(replies, "masked", round_.add_masked)
+        for site, reason in round_.drop_other_layouts().items():
+            self._turn_away(site, reason)
+            del replies[site]
         self.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
+        if not self._may_be_summed(list(replies)):
+            raise self._waits_for(list(replies))
         message = round_.survivors_message()
         replies = self.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
         self._take(replies, "confirmed", round_.add_confirmed)
         replies = self.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
         self._take(replies, "revealed", round_.add_revealed)
-        return round_.mean(), len(round_.survivors)
+        return round_.sum_message()
 
     def _take(self, replies: dict[str, dict[str, Any]], part: str, take: Callable[[Any], None]) -> None:
         """Hand over a part of each reply; a site whose part is refused is lost, and its reply removed."""
@@ -272,8 +359,8 @@ class ServerEndpoint:
             except OutOfReachError as error:
                 self._lose(site, str(error))
                 continue
-            if "error" in reply:
-                self._refuse(site, reply["error"])
+            if "refusal" in reply:
+                self._refuse(site, Refusal.of(reply["refusal"]).meaning)
             else:
                 replies[site] = reply
         return {site: replies[site] for site in self.sites if site in replies}
@@ -288,6 +375,14 @@ class ServerEndpoint:
             if form != common:
                 self._turn_away(site, f"its answer has the form {form}, and others' {common}")
         return {site: answer for site, answer in answers.items() if forms[site] == common}
+
+    def _within_weight(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
+        """Those answers whose weight the study allows."""
+        most = self._terms.maximum_rows
+        for site, answer in answers.items():
+            if answer.weight > most:
+                self._turn_away(site, f"it claims a weight of {answer.weight:g}, and the study allows {most:g}")
+        return {site: answer for site, answer in answers.items() if answer.weight <= most}
 
     def _lose(self, site: str, reason: str) -> None:
         self.absent[site] = reason

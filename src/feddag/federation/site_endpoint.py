@@ -6,32 +6,42 @@ It knows nothing of how messages travel. An engine hands it requests by name, an
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
 
-from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.audit import AuditLog, Direction
 from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
+from feddag.federation.course import Course, Learn, same_question
+from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
-from feddag.federation.secure import Message, SecureSite, from_text, public_identity, to_text
+from feddag.federation.refusals import Refusal, RefusedError
+from feddag.federation.released_numbers import NumberBudget
+from feddag.federation.rosters import RosterLedger
+from feddag.federation.secure import Message, SecureSite, from_text, to_text
+from feddag.federation.steps import SUM, Step, read_decisions
+from feddag.federation.tables import table_folder
 from feddag.federation.tasks import TaskSpec, find_task
-from feddag.federation.terms import IDENTITY_BYTES, StudyTerms
+from feddag.federation.terms import StudyTerms
 from feddag.federation.wire import decode_answer, decode_task, encode_answer
 from feddag.files import atomic_write
+from feddag.silos import Silo
 
-_STATE, _LOG, _SECURE, _IDENTITY = "site.npz", "audit.jsonl", "secure-sum.json", "identity.key"
+_STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
+_COURSE, _REFUSALS = "course", "refusals.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
@@ -43,15 +53,20 @@ class _Memory:
 
     round: int = -1
     name: str = ""
-    task: str = ""
-    """The digest of what was asked."""
+    question: str = ""
+    """The digest of what was asked and of all sums before it, in hexadecimal."""
     answered: int = 0
     before: Arrays = field(default_factory=dict)
     after: Arrays = field(default_factory=dict)
     answer: bytes = b""
 
     def document(self) -> dict[str, Any]:
-        return {"round": self.round, "name": self.name, "task": self.task, "answered": self.answered}
+        return {
+            "round": self.round,
+            "name": self.name,
+            "question": self.question,
+            "answered": self.answered,
+        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         answer = np.frombuffer(self.answer, dtype=np.uint8)
@@ -70,6 +85,9 @@ class _Memory:
 class SiteEndpoint:
     """One site of one study, with all that it must remember in a folder of its own.
 
+    It follows the study's learner on the sums that it is shown, and answers what this learner asks next and nothing
+    else.
+
     After every task it keeps its state, the state before, and its answer: a server that lost a round asks for it again,
     and gets the same answer without the work being done twice.
     """
@@ -80,36 +98,51 @@ class SiteEndpoint:
         terms: StudyTerms,
         site: Site,
         *,
+        identity: SiteIdentity,
         tasks: Mapping[str, TaskSpec],
-        rows: int,
-        data: str,
+        learn: Learn,
+        silo: Silo,
+        tables: Path,
         policy: Policy,
         report: Callable[[str], None],
     ) -> None:
         """Take part in a study, or take up what the folder keeps of it.
 
         Args:
-            folder: What this site remembers of this study; its parent holds the site's identity, for all studies.
+            folder: What this site remembers of this study.
             terms: The study's terms.
             site: What works on the tasks.
+            identity: What the site signs its part of secure sums with, and whom it believes.
             tasks: The study's tasks, by name.
-            rows: The number of rows of the site's table.
-            data: The digest of the table, which must not change while the study runs.
+            learn: Runs the study's learner, and its checks.
+            silo: The site's table, which must not change while the study runs.
+            tables: What the site remembers of its tables, over all studies.
             policy: The site's own rules.
             report: Takes messages for the site's operator.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        policy.check_study(rows=rows, sites=len(terms.sites), protected=terms.secure_sum)
+        policy.check_study(rows=silo.rows, sites=len(terms.sites), protected=terms.secure_sum)
+        if silo.rows > terms.maximum_rows:
+            raise FeddagError(
+                f"Site {site.name!r}: the table has {silo.rows} rows, and the study's federation.maximum_rows is "
+                f"{terms.maximum_rows:g}. Agree on a study with a larger one."
+            )
         self._path = folder / _STATE
         self._terms = terms
         self._name = site.name
         self._site = site
         self._tasks = tasks
-        self._data = data
+        self._data = silo.digest()
         self._policy = policy
         self._report = report
         self._log = AuditLog(audit_log(folder), terms.study, site.name)
-        self._secure = _secure_site(folder, site.name, terms) if terms.secure_sum else None
+        self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
+        memory = table_folder(tables, silo)
+        self._rosters = RosterLedger(memory / "rosters.json")
+        limit = policy.maximum_numbers_per_value
+        self._numbers = NumberBudget(memory / "numbers.json", values=silo.values.size, limit=limit)
+        self._course = Course(folder / _COURSE, terms, learn)
+        self._refusals = _RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
         self._busy = threading.Lock()
         if self._path.exists():
@@ -126,78 +159,172 @@ class SiteEndpoint:
         self._site.restore(self._memory.after)
 
     def reply(self, request: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what is asked, or say in one line why not. Nothing else leaves this method."""
+        """Do what is asked, or give one of a few reasons why not. Nothing else leaves this method."""
         try:
             if request == "ping":
                 return {"busy": self._busy.locked()}
             if request not in _REQUESTS:
-                raise FeddagError(f"there is no request {request!r}")
+                raise RefusedError(Refusal.PROTOCOL, f"There is no request {shown(request)}.")
+            self._refusals.check(self._name, self._policy.maximum_refusals)
             with self._busy:
                 return _REQUESTS[request](self, content)
+        except RefusedError as error:
+            message, reason = str(error), error.reason
         except FeddagError as error:
-            message = str(error)
+            message, reason = str(error), Refusal.PROTOCOL if request in _OF_THE_SUM else Refusal.DECLINED
+        except (KeyError, TypeError, AttributeError) as error:  # a message without what it must hold
+            logging.getLogger(__name__).exception("%s failed", request)
+            message, reason = f"{request} is not as it must be ({type(error).__name__}: {error})", Refusal.PROTOCOL
         except OSError as error:
-            message = f"Site {self._name!r}: {not_kept(self._path.parent, error)}"
+            message, reason = str(not_kept(self._path.parent, error)), Refusal.DECLINED
         except Exception as error:
             logging.getLogger(__name__).exception("%s failed", request)
-            message = f"Site {self._name!r}: {request} failed ({type(error).__name__}); its log says more."
-        self._report(message)
-        return {"error": message}
+            message, reason = f"{request} failed ({type(error).__name__}); the log says more.", Refusal.DECLINED
+        self._report(f"refused ({reason.word}): {message}")
+        with suppress(OSError):
+            self._refusals.add()
+        return {"refusal": reason.word}
 
     def _join(self, content: Mapping[str, Any]) -> dict[str, Any]:
         if content["study"] != self._terms.study:
-            raise FeddagError(
-                f"Site {self._name!r} has agreed to the study {self._terms.study[:12]}…, and the "
-                f"server runs {content['study'][:12]}…. Give all the same study file."
+            raise RefusedError(
+                Refusal.STUDY,
+                f"Site {self._name!r} has agreed to the study {self._terms.study[:12]}…, and the server runs "
+                f"{str(content['study'])[:12]}…. Give all the same study file.",
             )
         self._report(f"takes part in the study {self._terms.study[:12]}…, {len(self._terms.sites)} sites")
-        return {} if self._secure is None else {"advertisement": self._secure.advertise()}
+        advertisement = {} if self._secure is None else {"advertisement": self._secure.advertise()}
+        return {"rounds": self._course.rounds, **advertisement}
 
     def _accept(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._protection().accept(content["roster"])
         return {}
 
     def _work(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        message, round_ = content["task"], content["round"]
-        name, sites = self._name, len(self._terms.sites)
-        if not constraints.is_whole(round_, 0):
-            raise FeddagError(f"Site {name!r}: the server asks for a round that is no whole number.")
+        message, round_, decisions = content["task"], content["round"], read_decisions(content["decisions"])
         task = decode_task(message)
+        try:
+            self._follow(content["course"])
+        finally:
+            self._log.record_question(task, round_, message, decisions)
+        question = self._check_question(task, message, round_, decisions)
+        name, sites = self._name, len(self._terms.sites)
         spec = find_task(name, task, self._tasks)
         spec.check_task(name, task, sites)
         self._policy.check_task(
             task.name,
-            rounds_answered=self._memory.answered,
+            rounds_answered=self._memory.answered - (self._memory.round == round_),
             sites=len(task.participants),
             protected=self._terms.secure_sum,
         )
         self._log.declare(spec)
-        self._log.record("in", task.name, round_, task.arrays, message)
-        answer = self._answer(spec, task, message, round_)
+        answer = self._answer(spec, task, question, round_)
         if self._terms.sites.index(self._name) not in task.participants:
             return {}
         self._policy.check_answer(task.name, len(answer))
         if self._secure is not None:
-            prepared = self._secure.prepare(content["opening"])
+            prepared = self._secure.prepare(
+                content["opening"], question, audit=self._log.head, everyone=spec.every_site
+            )
             self._log_protection("out", round_, prepared)
             return {"prepared": prepared}
+        self._charge_numbers()
         self._log_answer(answer, PLAIN, len(task.participants))
         return {"answer": answer}
 
+    def _follow(self, course: Mapping[str, Any]) -> None:
+        """Take the steps of the study that this site does not know yet, each once it has been checked."""
+        start = course["from"]
+        for place, message in enumerate(course["steps"], start=start):
+            if place < self._course.rounds:
+                continue
+            if place > self._course.rounds:
+                raise RefusedError(Refusal.COURSE, f"The server shows round {place + 1}, and not the one before it.")
+            step = Step.of(message)
+            self._check_step(step)
+            self._course.add(step)
+            self._log.record_step(place, self._course.path(place), self._course.head.hex())
+
+    def _check_step(self, step: Step) -> None:
+        memory, round_ = self._memory, self._course.rounds
+        if memory.round == round_ and memory.question != self._course.question(step.task, step.decisions).hex():
+            raise RefusedError(Refusal.COURSE, f"The server shows round {round_ + 1} as one that asked something else.")
+        if (self._secure is not None) != (step.result["kind"] == SUM):
+            raise RefusedError(Refusal.COURSE, f"The server shows round {round_ + 1} without the sum's protection.")
+        if self._secure is not None:
+            if step.result["round"] != round_:
+                raise RefusedError(Refusal.COURSE, f"The server shows another round's sum for round {round_ + 1}.")
+            self._secure.check_sum(step.result)
+            if self._name in step.members and not self._secure.stands_for(round_):
+                self._rosters.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
+
+    def _check_question(self, task: Task, message: bytes, round_: Any, decisions: Mapping[str, bool]) -> bytes:
+        """Refuse all but what the study's learner asks now; return the digest of the question."""
+        if round_ != self._course.rounds:
+            raise RefusedError(
+                Refusal.COURSE,
+                f"Site {self._name!r} knows {self._course.rounds} rounds of the study, and the server asks for what "
+                f"follows {shown(round_)}. If this is no late message, it has lost its journal: start a new study.",
+            )
+        expected = self._course.expected(decisions)
+        if not same_question(expected, message):
+            raise RefusedError(
+                Refusal.QUESTION,
+                f"Site {self._name!r}: the server asks {task.name} in round {round_ + 1}, and the study's method would "
+                f"ask {expected.name}{' with other contents' if expected.name == task.name else ''}. Look into the "
+                "server, and use one version of feddag everywhere.",
+            )
+        question = self._course.question(hashlib.sha256(message).hexdigest(), decisions)
+        again = self._memory.round == round_ and self._memory.question != question.hex()
+        if again and self._secure is not None and self._secure.stands_for(round_):
+            raise RefusedError(
+                Refusal.QUESTION,
+                f"Site {self._name!r} has helped to sum the answers of round {round_ + 1}, and the server words its "
+                "question anew. One round has one sum.",
+            )
+        return question
+
     def _mask(self, content: Mapping[str, Any]) -> dict[str, Any]:
         relay, answer = content["relay"], self._memory.answer
+        self._check_sum_of_last_answer()
         self._check_sites(list(relay["keys"]))
         self._log_protection("in", self._memory.round, relay)
-        with kept_here(self._name, "mask its numbers", self._report):
-            masked = self._protection().mask(relay, decode_answer(answer))
+        self._charge_numbers()
+        masked = self._protection().mask(relay, decode_answer(answer))
+        if self._protection().clamped:
+            self._report(
+                f"{self._protection().clamped} numbers of the answer to {self._memory.name} are too large for the sum, "
+                "or no numbers: bring the columns to comparable scales. The sum will say that it is worthless"
+            )
+        self._log.record_heads({site: key["audit"] for site, key in relay["keys"].items() if site != self._name})
         self._log_answer(masked["vector"], SECURE_SUM, len(relay["keys"]))
         return {"masked": masked}
 
     def _confirm(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        confirmed = self._protection().confirm(content["survivors"])
-        self._check_sites(confirmed["survivors"])
+        confirmed = self._protection().confirm(content["survivors"], self._enter_sum)
+        self._log.record_members(self._memory.round, confirmed["survivors"])
         self._log_protection("out", self._memory.round, confirmed)
         return {"confirmed": confirmed}
+
+    def _charge_numbers(self) -> None:
+        """Count the numbers of an answer before they leave; refuse them beyond what the policy allows."""
+        numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
+        try:
+            self._numbers.charge(self._answer_digest(), numbers)
+        except FeddagError as error:
+            raise RefusedError(Refusal.DECLINED, str(error)) from None
+
+    def _answer_digest(self) -> str:
+        return hashlib.sha256(self._memory.name.encode() + b"\0" + self._memory.answer).hexdigest()
+
+    def _enter_sum(self, members: list[str]) -> None:
+        """Refuse a sum of other sites than the policy, the task and all earlier sums of the table allow."""
+        self._check_sum_of_last_answer()
+        self._check_sites(members)
+        if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
+            raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
+        fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
+        self._rosters.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])
@@ -217,6 +344,11 @@ class SiteEndpoint:
         reason = "".join(each for each in str(content["reason"])[:_MOST_WORDS] if each.isprintable())
         self._report(f"the server takes no more answers of this site: {reason}")
         return {}
+
+    def _check_sum_of_last_answer(self) -> None:
+        """Refuse to put the last answer into a sum that was opened for another question."""
+        if self._protection().question.hex() != self._memory.question:
+            raise RefusedError(Refusal.PROTOCOL, "The sum under way was opened for another question than the last one.")
 
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Whether the policy allows a sum of those that are really in it, whatever the server had announced."""
@@ -239,30 +371,40 @@ class SiteEndpoint:
     def _log_protection(self, direction: Direction, round_: int, message: Message) -> None:
         self._log.record(direction, PROTECTING, round_, {}, to_text(message).encode(), protection=SECURE_SUM)
 
-    def _answer(self, spec: TaskSpec, task: Task, message: bytes, round_: int) -> bytes:
+    def _answer(self, spec: TaskSpec, task: Task, question: bytes, round_: int) -> bytes:
         """Work on a task, unless it is the last one again."""
-        memory, digest = self._memory, hashlib.sha256(message).hexdigest()
-        if (memory.round, memory.task) == (round_, digest):
+        memory = self._memory
+        if (memory.round, memory.question) == (round_, question.hex()):
             return memory.answer
-        if round_ < memory.round:
-            raise FeddagError(
-                f"Site {self._name!r} has answered round {memory.round + 1}, and the server asks for round "
-                f"{round_ + 1}. If this is no message that came late, it has lost its journal: start a new study."
-            )
         before = memory.before if round_ == memory.round else memory.after
         self._site.restore(before)
-        with kept_here(self._name, f"work on {task.name}", self._report):
+        try:
             answer = self._site.answer(task)
+        except (RefusedError, KeyError, TypeError, AttributeError) as error:
+            # no fault of the message: that one reason leaves, and not another, must not depend on the rows
+            raise RuntimeError(f"{task.name} failed") from error
         spec.check_answer(self._name, task, answer.arrays)
-        _check_finite(self._name, task, answer.arrays)
+        if self._secure is None:
+            _check_finite(self._name, task, answer.arrays)
+        else:
+            answer = replace(answer, arrays={name: _finite(array) for name, array in answer.arrays.items()})
         encoded = encode_answer(answer)
-        memory = _Memory(round_, task.name, digest, memory.answered + 1, before, self._site.snapshot(), encoded)
+        memory = _Memory(
+            round=round_,
+            name=task.name,
+            question=question.hex(),
+            answered=memory.answered + 1,
+            before=before,
+            after=self._site.snapshot(),
+            answer=encoded,
+        )
         save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
         self._memory = memory
         return encoded
 
     def close(self) -> None:
-        """Close the audit log."""
+        """Close the audit log, and follow the study no more."""
+        self._course.close()
         self._log.close()
 
 
@@ -278,15 +420,39 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 }
 """All that a server can ask for, besides a sign of life."""
 
+_OF_THE_SUM = ("accept", "mask", "confirm", "reveal")
+"""Requests whose messages other participants have made."""
 
-@contextmanager
-def kept_here(site: str, what: str, report: Callable[[str], None]) -> Iterator[None]:
-    """Report an error, which may name a value, at the site alone; the server learns that there is one."""
-    try:
-        yield
-    except FeddagError as error:
-        report(str(error))
-        raise FeddagError(f"Site {site!r} could not {what}. Its own log says why.") from None
+
+class _RefusalCount:
+    """How often a site has refused in a study: who asks again and again is not answered any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._count = int(json.loads(path.read_bytes())) if path.exists() else 0
+        except (TypeError, ValueError):
+            raise FeddagError(f"{path} does not say how often this site has refused. Restore it from a copy.") from None
+
+    def check(self, site: str, most: int) -> None:
+        if self._count >= most:
+            raise FeddagError(
+                f"Site {site!r} has refused {self._count} requests in this study and answers nothing more. See its log "
+                "for the reasons; then begin a new study."
+            )
+
+    def add(self) -> None:
+        self._count += 1
+        with atomic_write(self._path) as stream:
+            json.dump(self._count, stream)
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    """Turn what is no number into one that is too large: a secure sum clamps and counts it, and nobody sees whose."""
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return array
+    largest = np.finfo(array.dtype).max
+    return np.nan_to_num(array, nan=largest, posinf=largest, neginf=-largest)
 
 
 def _check_finite(site: str, task: Task, arrays: Arrays) -> None:
@@ -298,7 +464,7 @@ def _check_finite(site: str, task: Task, arrays: Arrays) -> None:
             )
 
 
-def _secure_site(folder: Path, name: str, terms: StudyTerms) -> SecureSite:
+def _secure_site(folder: Path, name: str, terms: StudyTerms, identity: SiteIdentity) -> SecureSite:
     path = folder / _SECURE
 
     def keep(state: Message) -> None:
@@ -307,24 +473,9 @@ def _secure_site(folder: Path, name: str, terms: StudyTerms) -> SecureSite:
             stream.write(to_text(state))
 
     state = from_text(path.read_text()) if path.exists() else None
-    return SecureSite(name, terms, _own_identity(folder), keep=keep, state=state)
-
-
-def identity(folder: Path) -> str:
-    """Return the public identity of the site with this folder, in hexadecimal: what a study can pin."""
-    return public_identity(_own_identity(folder)).hex()
+    return SecureSite(name, terms, identity, keep=keep, state=state)
 
 
 def audit_log(folder: Path) -> Path:
     """Return the audit log of the site with this folder."""
     return folder / _LOG
-
-
-def _own_identity(folder: Path) -> bytes:
-    """Return the site's secret key, which is made here when it is first needed and never leaves."""
-    path = folder.parent / _IDENTITY
-    if not path.exists():
-        with atomic_write(path, "wb") as stream:
-            os.fchmod(stream.fileno(), 0o600)
-            stream.write(os.urandom(IDENTITY_BYTES))
-    return path.read_bytes()

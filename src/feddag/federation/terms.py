@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from feddag.errors import FeddagError
+from feddag.federation.refusals import Refusal, RefusedError
 
 IDENTITY_BYTES = 32
 
@@ -21,10 +22,14 @@ class StudyTerms:
     """How many sites must answer. No secure sum of fewer sites is ever unmasked."""
     timeout: float = 600.0
     """The seconds that a site has for a task."""
+    minimum_sites: int = 1
+    """No combination of the study's sums may be about fewer sites."""
+    maximum_rows: float = 1e7
+    """The largest weight that a site may claim."""
     secure_sum: bool = True
     """Whether the server sees sums only, and no site's own numbers."""
     identities: Mapping[str, bytes] = field(default_factory=dict)
-    """Pinned Ed25519 public keys; a site that has none here is trusted on first use."""
+    """Pinned Ed25519 public keys, which must be the certified ones; a site without one here needs its certificate."""
     noise: str = ""
     """The name of the noise in the sites' answers, as audit logs have it; empty without differential privacy."""
 
@@ -52,15 +57,16 @@ class StudyTerms:
         """The study's digest as bytes."""
         return bytes.fromhex(self.study)
 
-    def threshold(self, participants: Sequence[str]) -> int:
-        """Return how many participants a secure sum must hold, and must help to unmask it: more than half."""
-        threshold = max(len(participants) // 2 + 1, self.quorum)
+    def threshold(self, participants: Sequence[str], *, everyone: bool = False) -> int:
+        """Return how many participants a secure sum must hold, and must help to unmask it: more than half, or all."""
+        threshold = len(self.sites) if everyone else max(len(participants) // 2 + 1, self.quorum)
         if strangers := [site for site in participants if site not in self.sites]:
             raise FeddagError(f"Site {strangers[0]} is to take part in a secure sum, but is no site of the study.")
         if len(participants) < threshold:
-            raise FeddagError(
-                f"A secure sum of {len(participants)} sites ({', '.join(participants)}) is refused: the study's quorum "
-                f"is {threshold}. Let more sites take part."
+            raise RefusedError(
+                Refusal.ROSTER,
+                f"A secure sum of {len(participants)} sites ({', '.join(participants)}) is refused: it must be of "
+                f"{threshold} at least. Let more sites take part.",
             )
         return threshold
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feddag.errors import FeddagError
 from feddag.graphs.matrices import Adjacency, as_adjacency, as_scores
+
+Edges = NDArray[np.bool_]
+"""`edges[i, j]` says whether there is the edge i -> j."""
 
 
 def is_dag(adjacency: ArrayLike) -> bool:
@@ -14,14 +18,7 @@ def is_dag(adjacency: ArrayLike) -> bool:
 
     An undirected edge is stored as both directions, hence a cycle of two: a PDAG that has one is not a DAG.
     """
-    edges = as_adjacency(adjacency).astype(bool)
-    remaining = np.ones(len(edges), dtype=bool)
-    while remaining.any():
-        roots = remaining & ~edges[remaining].any(axis=0)
-        if not roots.any():
-            return False
-        remaining &= ~roots
-    return True
+    return nx.is_directed_acyclic_graph(nx.DiGraph(as_adjacency(adjacency)))
 
 
 def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5, kept: ArrayLike | None = None) -> Adjacency:
@@ -46,7 +43,7 @@ def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5, kept: ArrayLike 
     return edges.astype(np.int8)
 
 
-def _reaches(edges: NDArray[np.bool_], start: int, end: int) -> bool:
+def _reaches(edges: Edges, start: int, end: int) -> bool:
     reached = frontier = edges[start]
     while frontier.any() and not reached[end]:
         frontier = edges[frontier].any(axis=0) & ~reached
@@ -97,7 +94,7 @@ def apply_meek_rules(pdag: ArrayLike) -> Adjacency:
         directed |= compelled
 
 
-def _kites(undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _kites(undirected: Edges, directed: Edges, apart: Edges) -> Edges:
     """Apply Meek's rule 3: the edges i -- j for which i -- k -> j and i -- l -> j, k and l not adjacent."""
     found = np.zeros_like(undirected)
     for i, j in np.argwhere(undirected & (undirected @ directed)):
@@ -106,12 +103,7 @@ def _kites(undirected: NDArray[np.bool_], directed: NDArray[np.bool_], apart: ND
     return found
 
 
-def _detours(
-    undirected: NDArray[np.bool_],
-    directed: NDArray[np.bool_],
-    skeleton: NDArray[np.bool_],
-    apart: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+def _detours(undirected: Edges, directed: Edges, skeleton: Edges, apart: Edges) -> Edges:
     """Apply Meek's rule 4: the edges i -- j for which i -- k -> l -> j, k and j not adjacent, i and l adjacent."""
     found = np.zeros_like(undirected)
     for i, j in np.argwhere(undirected & (undirected @ (directed @ directed))):

@@ -11,6 +11,7 @@
 An undirected edge is both of its directions, as in the adjacency (in `dot`, one line without an arrow head).
 An edge list knows only nodes that have an edge: `read_graph` takes `names` for the others and for the order.
 Where a file keeps the scores of its edges only, the other pairs are read with the score 0.
+In a `.csv`, a name that a spreadsheet would run as a formula has an apostrophe before it, which is removed on reading.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import networkx as nx
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.files import atomic_write
+from feddag.files import as_text, atomic_write, from_text
 from feddag.graphs.causal_graph import CausalGraph
 
 GraphFormat = Literal["edges", "adjacency", "dot", "graphml", "json"]
@@ -120,7 +121,7 @@ def _render_edges(graph: CausalGraph) -> str:
     rows = [["source", "target"] if scores is None else ["source", "target", "score"]]
     for i, j in np.argwhere(graph.adjacency):
         score = [] if scores is None else [repr(float(scores[i, j]))]
-        rows.append([graph.names[i], graph.names[j], *score])
+        rows.append([as_text(graph.names[i]), as_text(graph.names[j]), *score])
     return _render_csv(rows)
 
 
@@ -132,7 +133,7 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
     graph = nx.DiGraph()
     graph.add_nodes_from(names or [])
     for row in reader:
-        ends = row["source"], row["target"]
+        ends = from_text(row["source"] or ""), from_text(row["target"] or "")
         for column, node in zip(("source", "target"), ends, strict=True):
             if not node:
                 raise FeddagError(f"line {reader.line_num}, column {column!r} is empty. Name a node there.")
@@ -151,8 +152,9 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
 
 
 def _render_adjacency(graph: CausalGraph) -> str:
-    rows = [[name, *map(str, entries)] for name, entries in zip(graph.names, graph.adjacency, strict=True)]
-    return _render_csv([["", *graph.names], *rows])
+    names = [as_text(name) for name in graph.names]
+    rows = [[name, *map(str, entries)] for name, entries in zip(names, graph.adjacency, strict=True)]
+    return _render_csv([["", *names], *rows])
 
 
 def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
@@ -160,15 +162,16 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
     header = next(reader, [])
     if len(header) < 2:
         raise FeddagError(f"the first row must be an empty cell and the names of the nodes. Got {header} instead.")
-    columns = header[1:]
+    columns = list(map(from_text, header[1:]))
     if header[:2] == ["source", "target"]:
         raise FeddagError("this is an edge list. Read it with format='edges', or name it *.edges.csv.")
     adjacency: list[list[float]] = []
     for row in filter(None, reader):
         expected = columns[len(adjacency)] if len(adjacency) < len(columns) else None
-        if row[0] != expected:
+        name = from_text(row[0])
+        if name != expected:
             raise FeddagError(
-                f"line {reader.line_num} is the row of {row[0]!r} where the first row has {expected!r}. "
+                f"line {reader.line_num} is the row of {name!r} where the first row has {expected!r}. "
                 "Give rows and columns the same names in the same order."
             )
         if len(row) != len(columns) + 1:

@@ -17,12 +17,8 @@ Scores = NDArray[np.float64]
 def as_adjacency(matrix: ArrayLike) -> Adjacency:
     """Copy `matrix` to int8; it must be square and hold nothing but 0 and 1."""
     entries = _as_square(matrix, "adjacency")
-    _refuse(
-        "adjacency",
-        entries,
-        (entries != 0) & (entries != 1),
-        "0 or 1; threshold_to_dag makes a graph of scores",
-    )
+    bad = (entries != 0) & (entries != 1)
+    _refuse("adjacency", entries, bad, "0 or 1; threshold_to_dag makes a graph of scores")
     return entries.astype(np.int8)
 
 

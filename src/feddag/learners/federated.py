@@ -21,6 +21,14 @@ from feddag.silos import CheckedSilos, Silo
 class FederatedLearner(Learner):
     """A learner that writes `site` and `learn`, and declares its tasks."""
 
+    @property
+    def shares(self) -> str:
+        """What sites share, by a name of `feddag.federation.policy.SHARING`: a site's policy names what it allows.
+
+        By default the parameter `sharing`, if the learner has it; one that says nothing counts as if it shared all.
+        """
+        return getattr(self, "sharing", "all")
+
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
         """Return the side that stays with the rows. `position` is the site's place among all sites."""

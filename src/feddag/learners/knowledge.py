@@ -68,9 +68,7 @@ class Knowledge:
         if not is_dag(must):
             cycle = [names[int(edge[0])] for edge in nx.find_cycle(nx.DiGraph(must))]
             raise FeddagError(f"The required edges form a cycle: {' -> '.join([*cycle, cycle[0]])}. Leave out one.")
-        closure = must.copy()
-        for k in range(len(names)):
-            closure |= np.outer(closure[:, k], closure[k])
+        closure = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(must))) > 0
         return cls(*(tuple(parents_of(matrix)) for matrix in (must, ~cannot, closure)))
 
     def requiring(self, cause: int, effect: int) -> Self | None:

@@ -23,6 +23,11 @@ class FromMoments(FederatedSinglePass):
 
     task_specs: ClassVar = COVARIANCE.specs
 
+    @property
+    def shares(self) -> str:
+        """Moments of all variables."""
+        return "moments"
+
     @abstractmethod
     def learn_moments(self, moments: Moments, note: Note) -> CausalGraph:
         """Return the graph with its scores."""

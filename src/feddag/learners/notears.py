@@ -12,6 +12,7 @@ Where they differ by orders of magnitude, the search ends far from a DAG (h, in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from feddag.regression.moments import Moments
 _RHO_FACTOR, _PROGRESS = 10.0, 0.25
 
 
+@dataclass(eq=False, repr=False)
 class NOTEARS(FromMoments):
     """Learn linear equations under the constraint that their graph be acyclic.
 
@@ -56,28 +58,16 @@ class NOTEARS(FromMoments):
         **knowledge.CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        *,
-        l1: float = 0.1,
-        threshold: float = 0.3,
-        h_tol: float = 1e-8,
-        rho_max: float = 1e16,
-        it_max: int = 100,
-        required: Edges = (),
-        forbidden: Edges = (),
-        tiers: Sequence[Sequence[str]] = (),
-        exogenous: Sequence[str] = (),
-    ) -> None:
-        self.l1 = l1
-        self.threshold = threshold
-        self.h_tol = h_tol
-        self.rho_max = rho_max
-        self.it_max = it_max
-        self.required = required
-        self.forbidden = forbidden
-        self.tiers = tiers
-        self.exogenous = exogenous
+    _: KW_ONLY
+    l1: float = 0.1
+    threshold: float = 0.3
+    h_tol: float = 1e-8
+    rho_max: float = 1e16
+    it_max: int = 100
+    required: Edges = ()
+    forbidden: Edges = ()
+    tiers: Sequence[Sequence[str]] = ()
+    exogenous: Sequence[str] = ()
 
     def edge_threshold(self) -> float:
         """Return the parameter `threshold`."""

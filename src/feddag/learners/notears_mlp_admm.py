@@ -14,6 +14,7 @@ the result depend on the units of the columns: do not use it where scales are ar
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -37,6 +38,7 @@ _PRECISE = {"ftol": 1e-14, "gtol": 1e-6, "maxiter": 2000}
 """Were a search to end before it has converged, the order in which sites are summed would decide on the graph."""
 
 
+@dataclass(eq=False, repr=False)
 class NOTEARSMLPADMM(ConsensusADMM):
     """Learn small networks that every site fits alone, and that are pressed to agree and to be acyclic.
 
@@ -60,24 +62,14 @@ class NOTEARSMLPADMM(ConsensusADMM):
         "workers": WORKERS,
     }
 
-    def __init__(
-        self,
-        *,
-        l1: float = 0.001,
-        hidden_units: int = 10,
-        threshold: float = 0.3,
-        rho_max: float = 1e16,
-        it_max: int = 200,
-        seed: int = 0,
-        workers: int | None = None,
-    ) -> None:
-        self.l1 = l1
-        self.hidden_units = hidden_units
-        self.threshold = threshold
-        self.rho_max = rho_max
-        self.it_max = it_max
-        self.seed = seed
-        self.workers = workers
+    _: KW_ONLY
+    l1: float = 0.001
+    hidden_units: int = 10
+    threshold: float = 0.3
+    rho_max: float = 1e16
+    it_max: int = 200
+    seed: int = 0
+    workers: int | None = None
 
     def site(self, silo: Silo, position: int) -> Site:
         """Return a site that fits one network per variable to its rows."""

@@ -76,6 +76,11 @@ class InRegime(FederatedLearner):
 
     learners_: dict[str, Learner]
 
+    @property
+    def shares(self) -> str:
+        """Each site's graph."""
+        return "graph"
+
     def __init__(self, learner: Learner, regime: Literal["all", "separate", "voting"]) -> None:
         self.learner = learner
         self.regime = regime

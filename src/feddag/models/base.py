@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from feddag.models.rows import prepared_rows
+
 PyTree = Any
+Weights = Float[Array, "node node"]
+"""A number for each edge; `[i, j]` is the edge i → j."""
+Table = Float[Array, "row node"]
 
 
 def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
@@ -20,7 +25,7 @@ def in_proportion(update: Array, size: Array, h: Float[Array, ""]) -> Array:
     return jnp.clip(size, jnp.sqrt(h), 1.0) * update
 
 
-def without_loops(A: Float[Array, "node node"]) -> Float[Array, "node node"]:
+def without_loops(A: Weights) -> Weights:
     """Set the diagonal to zero: a variable is no cause of itself."""
     return A * (1 - jnp.eye(len(A), dtype=A.dtype))
 
@@ -38,15 +43,18 @@ class Parameters(TypedDict):
 
 @runtime_checkable
 class Model(Protocol):
-    """Pure functions on pytrees; an instance holds nothing but its hyper-parameters, and is hashable."""
+    """Pure functions on pytrees; an instance holds nothing but its hyper-parameters, and is hashable.
 
-    threshold: ClassVar[float]
+    What has a body here suits a model whose graph is one weight per edge, and which needs all rows.
+    """
+
+    threshold: ClassVar[float] = 0.3
     """Edges score above this in the final graph."""
 
-    centred: ClassVar[bool]
+    centred: ClassVar[bool] = False
     """Whether the model knows deviations from a site's means only; `predict` then takes and gives these."""
 
-    separable: ClassVar[bool]
+    separable: ClassVar[bool] = True
     """Whether the graph's parameters say something without the mechanism's, so that they can be shared alone."""
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
@@ -54,38 +62,38 @@ class Model(Protocol):
         ...
 
     def prepare(self, values: Float[np.ndarray, "row node"]) -> PyTree:
-        """Return what the fit needs of a silo: its rows, or less where less suffices."""
-        ...
+        """Return what the fit needs of a silo: its rows, padded and weighed, or less where less suffices."""
+        return prepared_rows(values)
 
-    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Draw the differentiable adjacency matrix; `[i, j]` is the edge i → j."""
         ...
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: PyTree) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Weights, data: PyTree) -> Float[Array, ""]:
         """Return half the squared error per row, summed over the nodes (the first term of eq. 5, negated).
 
         Add what else the model minimises, whatever the graph.
         """
         ...
 
-    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Return the term that λ weighs."""
-        ...
+    def sparsity(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
+        """Return the term that λ weighs: the sum of the absolute entries of the adjacency matrix."""
+        del params
+        return jnp.abs(adjacency).sum()
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Return the steps to take where Adam proposes `updates`, given the acyclicity `h`."""
         ...
 
     def held(self, graph: PyTree, *, impossible: Edges, certain: Edges) -> PyTree:
-        """Remove impossible edges and, where edges have probabilities, make certain ones certain."""
-        ...
+        """Remove impossible edges and, where edges have probabilities, make certain ones certain: weights cannot."""
+        del certain
+        return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:
         """Score each edge by the graph's parameters, for comparison with the threshold."""
         ...
 
-    def predict(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
-    ) -> Float[Array, "row node"]:
+    def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Predict each node from its parents in `adjacency`."""
         ...

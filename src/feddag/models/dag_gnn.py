@@ -13,28 +13,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
-from feddag.models.rows import Rows, prepared_rows
+from feddag.models.base import Model, Parameters, PyTree, Table, Weights, in_proportion, without_loops
+from feddag.models.rows import Rows
 
 _AMPLIFICATION = 3.0
 
 
 @dataclass(frozen=True)
-class DAGGNN:
+class DAGGNN(Model):
     """An encoder and a decoder with one hidden layer each; defaults are the published ones."""
 
     units: int = 64
-
-    threshold: ClassVar[float] = 0.3
-    centred: ClassVar[bool] = False
-    separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Start without edges, and draw the weights of both networks."""
@@ -53,16 +49,12 @@ class DAGGNN:
             "mechanism": {"encoder": network(), "decoder": network(), "shift": np.zeros((), np.float32)},
         }
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
-        """Pad and weigh the rows."""
-        return prepared_rows(values)
-
-    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Return the weights `sinh(3U)`, which may be negative."""
         del key
         return without_loops(jnp.sinh(_AMPLIFICATION * params["graph"]))
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Weights, data: Rows) -> Float[Array, ""]:
         """Return half the squares of the decoding error and of Z: the evidence bound, but for constants."""
         mechanism = params["mechanism"]
         encoded = _network(mechanism["encoder"], data.values)
@@ -71,20 +63,10 @@ class DAGGNN:
         Z = encoded - adjacency.T @ shifted
         return 0.5 * jnp.sum(((data.values - decoded) ** 2 + Z**2) @ data.weight)
 
-    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Return the sum of the absolute weights."""
-        del params
-        return jnp.abs(adjacency).sum()
-
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Scale the graph's steps by its weights; leave the mechanism's steps as proposed."""
         graph = in_proportion(updates["graph"], jnp.abs(jnp.sinh(_AMPLIFICATION * params["graph"])), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
-
-    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
-        """Set impossible edges to zero; weights cannot make an edge certain."""
-        del certain
-        return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         """Return the absolute weights."""
@@ -92,9 +74,7 @@ class DAGGNN:
         np.fill_diagonal(scores, 0)
         return scores
 
-    def predict(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
-    ) -> Float[Array, "row node"]:
+    def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Decode the value where Z is zero."""
         mechanism = params["mechanism"]
         A = jnp.sinh(_AMPLIFICATION * params["graph"]) * adjacency

@@ -13,22 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
+from feddag.models.base import Model, Parameters, PyTree, Table, Weights, in_proportion, without_loops
 
 
 class LinearData(NamedTuple):
     """All that least squares needs of a silo."""
 
-    covariance: Float[Array, "node node"]
+    covariance: Weights
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Model):
     """`X = XW + noise` on centred columns."""
 
-    threshold: ClassVar[float] = 0.3
     centred: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Start without edges; nothing is random."""
@@ -41,31 +39,21 @@ class Linear:
         with np.errstate(over="ignore"):  # then the loss is not finite, which the site tells
             return LinearData(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
 
-    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Return the weights; nothing is random."""
         del key
         return without_loops(params["graph"])
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: LinearData) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Weights, data: LinearData) -> Float[Array, ""]:
         """Compute `½ tr((I − W)ᵀ S (I − W))`."""
         del params
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
 
-    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Return the sum of the absolute weights."""
-        del params
-        return jnp.abs(adjacency).sum()
-
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Scale the graph's steps by its weights."""
         graph = in_proportion(updates["graph"], jnp.abs(params["graph"]), h)
         return {"graph": graph, "mechanism": updates["mechanism"]}
-
-    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
-        """Set impossible edges to zero; weights cannot make an edge certain."""
-        del certain
-        return jnp.where(impossible, 0, graph)
 
     def edge_scores(self, graph: Float[np.ndarray, "node node"]) -> Float[np.ndarray, "node node"]:
         """Return the absolute weights."""
@@ -73,8 +61,6 @@ class Linear:
         np.fill_diagonal(scores, 0)
         return scores
 
-    def predict(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
-    ) -> Float[Array, "row node"]:
+    def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Multiply the values by the weights of the edges in `adjacency`."""
         return values @ (params["graph"] * adjacency)

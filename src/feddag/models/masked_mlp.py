@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import expit, logit
 
-from feddag.models.base import Edges, Parameters, PyTree, without_loops
-from feddag.models.rows import Rows, prepared_rows
+from feddag.models.base import Edges, Model, Parameters, PyTree, Table, Weights, without_loops
+from feddag.models.rows import Rows
 
 _QUANTILES = 128
 
@@ -47,7 +47,7 @@ _layer.defvjp(_layer_forward, _layer_backward)
 
 
 @dataclass(frozen=True)
-class MaskedMLP:
+class MaskedMLP(Model):
     """One LeakyReLU network per node behind a shared mask; defaults are the paper's."""
 
     layers: int = 4
@@ -56,8 +56,6 @@ class MaskedMLP:
     slope: float = 0.05
 
     threshold: ClassVar[float] = 0.5
-    centred: ClassVar[bool] = False
-    separable: ClassVar[bool] = True
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Start with logits of zero, and draw the networks' weights."""
@@ -72,23 +70,19 @@ class MaskedMLP:
             "mechanism": {"weights": weights, "biases": biases},
         }
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
-        """Pad and weigh the rows."""
-        return prepared_rows(values)
-
-    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Draw `g_τ(U)`: the difference of two Gumbel draws is logistic, so one draw serves."""
         U = params["graph"]
         noisy = U + jax.random.logistic(key, U.shape, U.dtype)
         return without_loops(jax.nn.sigmoid(noisy / self.temperature))
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Weights, data: Rows) -> Float[Array, ""]:
         """Return half the squared error of all networks."""
         residual = data.values - self._outputs(params, adjacency, data.values)
         return 0.5 * jnp.sum(residual**2 @ data.weight)
 
     def _outputs(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "node row"]
+        self, params: Parameters, adjacency: Weights, values: Float[Array, "node row"]
     ) -> Float[Array, "node row"]:
         """Evaluate all networks at once; the mask scales the first layer's weights instead of d copies of the rows."""
         weights, biases = params["mechanism"]["weights"], params["mechanism"]["biases"]
@@ -99,17 +93,12 @@ class MaskedMLP:
             hidden = _layer(W, jax.nn.leaky_relu(hidden, self.slope)) + b
         return hidden[:, 0, :]
 
-    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Return the sum of the mask."""
-        del params
-        return jnp.abs(adjacency).sum()
-
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Return the steps as proposed: masks saturate, so that constant steps reach any `h`."""
         del params, h
         return updates
 
-    def held(self, graph: Float[Array, "node node"], *, impossible: Edges, certain: Edges) -> Float[Array, "node node"]:
+    def held(self, graph: Weights, *, impossible: Edges, certain: Edges) -> Weights:
         """Set logits to ±∞, which no noise changes and no gradient reaches."""
         return jnp.where(impossible, -jnp.inf, jnp.where(certain, jnp.inf, graph))
 
@@ -120,8 +109,6 @@ class MaskedMLP:
         np.fill_diagonal(scores, 0)
         return scores
 
-    def predict(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
-    ) -> Float[Array, "row node"]:
+    def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Evaluate each node's network on its parents in `adjacency`."""
         return self._outputs(params, adjacency, values.T).T

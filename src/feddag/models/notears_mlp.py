@@ -18,22 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from feddag.models.base import Edges, Parameters, PyTree, in_proportion, without_loops
-from feddag.models.rows import Rows, prepared_rows
+from feddag.models.base import Edges, Model, Parameters, PyTree, Table, Weights, in_proportion, without_loops
+from feddag.models.rows import Rows
 
 _TINY = 1e-12
 """Added to a squared norm, whose root has no derivative at zero. Its cycles weigh less than any tolerance."""
 
 
 @dataclass(frozen=True)
-class NOTEARSMLP:
+class NOTEARSMLP(Model):
     """One hidden layer of sigmoid units per node; defaults are the published ones."""
 
     units: int = 10
     l2: float = 0.01
 
-    threshold: ClassVar[float] = 0.3
-    centred: ClassVar[bool] = False
     separable: ClassVar[bool] = False
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
@@ -52,17 +50,13 @@ class NOTEARSMLP:
             },
         }
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> Rows:
-        """Pad and weigh the rows."""
-        return prepared_rows(values)
-
-    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Float[Array, "node node"]:
+    def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Return the norm of each edge's weights; nothing is random."""
         del key
         W = _no_own_inputs(params["graph"])
         return without_loops(jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T)
 
-    def fit(self, params: Parameters, adjacency: Float[Array, "node node"], data: Rows) -> Float[Array, ""]:
+    def fit(self, params: Parameters, adjacency: Weights, data: Rows) -> Float[Array, ""]:
         """Return half the squared error, plus `l2` times half the squares of all weights."""
         del adjacency
         W = _no_own_inputs(params["graph"])
@@ -70,7 +64,7 @@ class NOTEARSMLP:
         squares = jnp.sum(W**2) + jnp.sum(params["mechanism"]["weights"] ** 2)
         return 0.5 * jnp.sum(residual**2 @ data.weight) + 0.5 * self.l2 * squares
 
-    def sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+    def sparsity(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
         """Return the sum of the absolute weights, not of the norms of the edges."""
         del adjacency
         return jnp.abs(_no_own_inputs(params["graph"])).sum()
@@ -93,9 +87,7 @@ class NOTEARSMLP:
         np.fill_diagonal(scores, 0)
         return scores
 
-    def predict(
-        self, params: Parameters, adjacency: Float[Array, "node node"], values: Float[Array, "row node"]
-    ) -> Float[Array, "row node"]:
+    def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Evaluate each node's network on its parents in `adjacency`."""
         return _outputs(params, params["graph"] * adjacency.T[:, None, :], values.T).T
 

@@ -13,8 +13,8 @@ term charges for what the functions could have fitted besides, so that a superfl
 without any penalty; and since y is standardised, units do not matter. Where all variables have noise of one variance σ²
 (`precision` = their own variance over σ²), the first term is `½ (precision · Q/n − log precision)` instead.
 
-The functions are those of `features`. *Coarse* evidence has the functions of each parent, or of each parent and each
-two of them, and needs nothing of the data but one Gram matrix. *Joint* evidence adds functions of all parents together,
+The functions are those of `features`. *Coarse* evidence has the functions of each parent, and needs
+nothing of the data but one Gram matrix. *Joint* evidence adds functions of all parents together,
 layer by layer, and averages over the number of layers.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import get_lapack_funcs
 
-from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, PAIR_DEGREES
+from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 
 RIDGES = (0.05, 1.0, 20.0)
 """The λ: noise variance over the variance of the function to be found."""
@@ -134,7 +134,7 @@ class _Regressions(NamedTuple):
 class CoarseEvidence:
     """Scores of whole neighbourhoods of families, from one Gram matrix alone: that of all coarse features.
 
-    The functions of a set of parents are those of each parent and, with `pairs`, those of each two of them.
+    The functions of a set of parents are those of each parent.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class CoarseEvidence:
         self._gram = gram
         self._rows = rows
         self._precisions = precisions
-        self._per_pair = len(PAIR_DEGREES) if len(gram) > nodes * FUNCTIONS else 0
+        self._functions = len(gram) // nodes
         if targets is None:
-            products = gram[:, : nodes * FUNCTIONS : FUNCTIONS] / LINEAR_WEIGHT
-            totals = products[: nodes * FUNCTIONS : FUNCTIONS].diagonal() / LINEAR_WEIGHT
+            products = gram[:, :: self._functions] / LINEAR_WEIGHT
+            totals = products[:: self._functions].diagonal() / LINEAR_WEIGHT
             targets = Targets(np.arange(nodes), products, totals)
         self._targets = targets
 
@@ -165,8 +165,7 @@ class CoarseEvidence:
         sizes = parents.sum(axis=1)
         for size in np.unique(sizes).tolist():
             chosen = np.flatnonzero(sizes == size)
-            border = FUNCTIONS + self._per_pair * size
-            width = size * FUNCTIONS + self._per_pair * size * (size - 1) // 2
+            border, width = self._functions, size * self._functions
             step = max(1, _BATCH_BYTES // (8 * len(RIDGES) * self.nodes * border * (width + border)))
             for start in range(0, len(chosen), step):
                 batch = chosen[start : start + step]
@@ -174,33 +173,23 @@ class CoarseEvidence:
                 scores[batch] = self._of_equal_size(targets[batch], members)
         return scores
 
-    def _singles(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
+    def _columns(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
         """Return the columns of each node's own functions."""
-        return (nodes[..., None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(*nodes.shape[:-1], -1)
-
-    def _pairs(
-        self, one: Int[np.ndarray, "*set pair"], other: Int[np.ndarray, "*set pair"]
-    ) -> Int[np.ndarray, "*set column"]:
-        """Return the columns of pairs of nodes."""
-        low, high = np.minimum(one, other), np.maximum(one, other)
-        number = low * (2 * self.nodes - low - 1) // 2 + high - low - 1
-        first = self.nodes * FUNCTIONS + number * self._per_pair
-        return (first[..., None] + np.arange(self._per_pair)).reshape(*one.shape[:-1], -1)
+        return (nodes[..., None] * self._functions + np.arange(self._functions)).reshape(*nodes.shape[:-1], -1)
 
     def _of_equal_size(
         self, targets: Int[np.ndarray, " family"], members: Int[np.ndarray, "family parent"]
     ) -> Float[np.ndarray, "family node"]:
         size = members.shape[1]
         families, children = np.arange(len(members)), self._targets.nodes[targets]
-        first, second = np.triu_indices(size, 1)
-        columns = np.concatenate([self._singles(members), self._pairs(members[:, first], members[:, second])], axis=1)
+        columns = self._columns(members)
         now = self._regressions(targets, columns)
         residual = np.broadcast_to(now.residual[..., None], (*now.residual.shape, self.nodes)).copy()
         growth = np.zeros_like(residual)
         others = self._others(children, members)
         if others.shape[1]:
             new = (slice(None), families[:, None], others)
-            residual[new], growth[new] = self._with_one_more(now, targets, members, others, columns)
+            residual[new], growth[new] = self._with_one_more(now, targets, others, columns)
         if size:
             old = (slice(None), families[:, None], members)
             residual[old], growth[old] = self._with_one_less(now, size)
@@ -234,14 +223,12 @@ class CoarseEvidence:
         self,
         now: _Regressions,
         targets: Int[np.ndarray, " family"],
-        members: Int[np.ndarray, "family parent"],
         others: Int[np.ndarray, "family other"],
         columns: Int[np.ndarray, "family column"],
     ) -> tuple[Float[np.ndarray, "ridge family other"], Float[np.ndarray, "ridge family other"]]:
         """Return Q with a further parent, and the growth of log det(A/λ): the functions that come with it border A."""
-        (count, size), further = members.shape, others.shape[1]
-        partners = np.broadcast_to(members[:, None, :], (count, further, size))
-        borders = np.concatenate([self._singles(others[..., None]), self._pairs(partners, others[..., None])], axis=-1)
+        count, further = others.shape
+        borders = self._columns(others[..., None])
         width, border = columns.shape[1], borders.shape[2]
         across = self._gram[borders[..., None], columns[:, None, None, :]]
         corners = self._gram[borders[..., :, None], borders[..., None, :]].transpose(2, 3, 0, 1)
@@ -265,22 +252,14 @@ class CoarseEvidence:
         self, now: _Regressions, size: int
     ) -> tuple[Float[np.ndarray, "ridge family parent"], Float[np.ndarray, "ridge family parent"]]:
         """Return Q without each parent, and by how much log det(A/λ) grows: what goes with it is taken from A⁻¹."""
-        leaving = self._positions_of_members(size)
-        several = leaving.shape[1]
+        several = self._functions
+        leaving = np.arange(size * several).reshape(size, several)
         taken = np.zeros((several + 1, several + 1, *now.residual.shape, size))
         parts = np.ascontiguousarray(now.root.swapaxes(-1, -2)[:, :, leaving])
         taken[:-1, :-1] = (parts @ parts.swapaxes(-1, -2)).transpose(3, 4, 0, 1, 2)
         taken[-1, :-1] = (parts @ now.explained[:, :, None, :, None])[..., 0].transpose(3, 0, 1, 2)
         lost, shrinkage = _eliminate(taken)
         return now.residual[..., None] - lost, shrinkage + several * np.log(RIDGES)[:, None, None]
-
-    def _positions_of_members(self, size: int) -> Int[np.ndarray, "parent column"]:
-        """Return the positions of each parent's columns among those of a set of parents."""
-        first, second = np.triu_indices(size, 1)
-        singles = np.arange(size * FUNCTIONS).reshape(size, FUNCTIONS)
-        pairs = size * FUNCTIONS + np.arange(len(first) * self._per_pair).reshape(len(first), self._per_pair)
-        of_pairs = [pairs[(first == member) | (second == member)].reshape(-1) for member in range(size)]
-        return np.array([np.concatenate(both) for both in zip(singles, of_pairs, strict=True)], dtype=int)
 
 
 def _invert(

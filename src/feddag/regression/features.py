@@ -21,14 +21,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from feddag.silos.cells import fewest_rows
 from feddag.silos.variable_types import Kind
 
 FUNCTIONS = 8
 """Functions of a number by itself: the number, and the first waves."""
 LINEAR_WEIGHT = 3.0
 """The prior's standard deviation for the number itself, beside 1 for all waves together."""
-PAIR_DEGREES = ((0, 0), (0, 1), (1, 0), (1, 1))
-"""Which waves of two variables are multiplied to functions of both, in coarse evidence with pairs."""
 HIGHEST_DEGREE = 12
 JOINT_FUNCTIONS = 300
 ROWS_PER_JOINT_FUNCTION = 4
@@ -99,34 +98,27 @@ class Features:
         self._waves = np.ascontiguousarray(waves(values, HIGHEST_DEGREE + 1).transpose(1, 2, 0))
         self._single = np.concatenate([LINEAR_WEIGHT * values.T[:, None], self._waves[:, : FUNCTIONS - 1]], axis=1)
 
-    def coarse(self, *, pairs: bool) -> Float[np.ndarray, "row feature"]:
-        """Return `FUNCTIONS` functions of each variable; then those of all pairs, the first variable's slowest."""
-        rows, nodes = self.values.shape
-        single = self._single.reshape(-1, rows)
-        if not pairs:
-            return single.T
-        one, other = np.triu_indices(nodes, 1)
-        products = [self._waves[one, a] * self._waves[other, b] for a, b in PAIR_DEGREES]
-        return np.concatenate([single, np.stack(products, axis=1).reshape(-1, rows)]).T
+    def coarse(self, functions: int = FUNCTIONS) -> Float[np.ndarray, "row feature"]:
+        """Return so many functions of each variable, the first variable's first."""
+        return self._single[:, :functions].reshape(-1, len(self.values)).T
 
-    def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+    def joint(self, parents: Sequence[int], rows: int) -> Float[np.ndarray, "row feature"]:
         """Return the functions of one set of parents, in the layers of `layers`.
 
         Args:
             parents: Columns.
             rows: How many rows the regression is fitted to: these limit the number of functions.
-            summed: Whether sites sum the products of functions over all their rows, which allows fewer of them.
         """
         chosen = list(parents)
         parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
         if len(chosen) > 1:
-            degrees = joint_degrees(len(chosen), _most_joint(len(chosen), rows, summed=summed))
+            degrees = joint_degrees(len(chosen), most_joint_functions(rows))
             parts.append(self._multiply(chosen, degrees))
         return np.concatenate(parts).T
 
-    def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+    def layers(self, parents: Sequence[int], rows: int) -> list[int]:
         """Return where the layers of `joint` end."""
-        return layers(len(parents), rows, summed=summed)
+        return layers(len(parents), rows)
 
     def _multiply(
         self, parents: Sequence[int], layers: Sequence[Int[np.ndarray, "function parent"]]
@@ -169,32 +161,65 @@ class ContrastFeatures(MixedFeatures):
 
     coding = staticmethod(contrasts)
 
-    def __init__(self, values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]) -> None:
+    def __init__(
+        self, values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"], minimum_cell: int = 1
+    ) -> None:
         super().__init__(values, levels)
+        self._minimum_cell = minimum_cell
+        self._fewest_rows = cache(lambda nodes: fewest_rows([self.codes[node] for node in nodes]))
         for node, coded in self._coded.items():
             # a function that is zero everywhere changes no score
             self._single[node] = 0.0
             self._single[node, : coded.shape[1]] = LINEAR_WEIGHT * coded.T
 
-    def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
+    def joint(self, parents: Sequence[int], rows: int) -> Float[np.ndarray, "row feature"]:
         """Return the functions of one set of parents."""
         numbers = self._numbers(parents)
         if len(numbers) == len(parents):
-            return super().joint(parents, rows, summed=summed)
+            return super().joint(parents, rows)
         linear = [self._single[node, : self._linear(node)] for node in parents]
         parts = [*linear, self._single[numbers, 1:].reshape(-1, len(self.values))]
         if len(parents) > 1:
-            parts.append(self._multiply(parents, self._products(parents, rows, summed=summed)))
-        return np.concatenate(parts).T
+            parts.append(self._multiply(parents, self._products(parents, rows)))
+        features = np.concatenate(parts).T
+        features[:, self.in_small_cells(parents, rows)] = 0.0
+        return features
 
-    def layers(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> list[int]:
+    def in_small_cells(
+        self, parents: Sequence[int], rows: int, *, child: int | None = None
+    ) -> Int[np.ndarray, " small"]:
+        """Return which functions of `joint` tell combinations of levels apart that fewer rows than allowed share.
+
+        Such a function could fit these rows alone, so that a score would be about them. Functions of one parent do not
+        count: the rows of each level are many enough where the site takes part.
+
+        Args:
+            parents: Columns, some discrete.
+            rows: As in `joint`.
+            child: A discrete column whose levels are told apart, too.
+        """
+        discrete = [place for place, node in enumerate(parents) if node in self._coded]
+        if self._minimum_cell < 2 or len(parents) < 2 or not discrete:
+            return np.zeros(0, dtype=int)
+        products = np.concatenate(self._products(parents, rows))
+        kinds, kind_of = np.unique(products[:, discrete] > 0, axis=0, return_inverse=True)
+        sets = [frozenset(parents[discrete[k]] for k in np.flatnonzero(kind)) for kind in kinds]
+        among = frozenset() if child is None else frozenset({child})
+        small = [bool(nodes) and self._has_small_cell(nodes | among) for nodes in sets]
+        first = sum(map(self._linear, parents)) + len(self._numbers(parents)) * (FUNCTIONS - 1)
+        return first + np.flatnonzero(np.array(small)[kind_of.ravel()])
+
+    def _has_small_cell(self, nodes: frozenset[int]) -> bool:
+        return len(nodes) > 1 and self._fewest_rows(nodes) < self._minimum_cell
+
+    def layers(self, parents: Sequence[int], rows: int) -> list[int]:
         """Return where the layers of `joint` end."""
         numbers = self._numbers(parents)
         if len(numbers) == len(parents):
-            return super().layers(parents, rows, summed=summed)
+            return super().layers(parents, rows)
         sizes = [sum(map(self._linear, parents)), len(numbers) * (FUNCTIONS - 1)]
         if len(parents) > 1:
-            sizes += [len(layer) for layer in self._products(parents, rows, summed=summed)]
+            sizes += [len(layer) for layer in self._products(parents, rows)]
         return np.cumsum(sizes).tolist()
 
     def additive(self, parents: Sequence[int]) -> int:
@@ -210,9 +235,9 @@ class ContrastFeatures(MixedFeatures):
         constant = np.ones((1, len(self.values)))
         return np.ascontiguousarray(np.concatenate([constant, self._coded[node].T]))
 
-    def _products(self, parents: Sequence[int], rows: int, *, summed: bool) -> list[Int[np.ndarray, "function parent"]]:
+    def _products(self, parents: Sequence[int], rows: int) -> list[Int[np.ndarray, "function parent"]]:
         widths = tuple((1, self._linear(node)) if node in self._coded else _WAVES for node in parents)
-        return joint_columns(widths, _most_joint(len(parents), rows, summed=summed))
+        return joint_columns(widths, most_joint_functions(rows))
 
 
 class IndicatorFeatures(MixedFeatures):
@@ -225,7 +250,7 @@ class IndicatorFeatures(MixedFeatures):
     coding = staticmethod(np.eye)
 
     def joint(self, parents: Sequence[int], rows: int, *, summed: bool = False) -> Float[np.ndarray, "row feature"]:
-        """Return the functions of one set of parents."""
+        """Return the functions of one set of parents; fewer if sites sum their products over all their rows."""
         numbers = self._numbers(parents)
         linear, single = len(numbers), len(numbers) * FUNCTIONS
         of_numbers = super().joint(numbers, rows)
@@ -249,20 +274,6 @@ def _times(one: Float[np.ndarray, "row a"], other: Float[np.ndarray, "row b"]) -
 def most_joint_functions(rows: int) -> int:
     """Limit the functions of several parents together, in a regression on one site's own rows."""
     return min(JOINT_FUNCTIONS, rows // ROWS_PER_JOINT_FUNCTION)
-
-
-def most_joint_functions_summed(parents: int, rows: int) -> int:
-    """Limit the functions of several parents where sites sum the products of functions over all their rows."""
-    return min(JOINT_FUNCTIONS, rows // ROWS_PER_SUMMED_FUNCTION - parents * FUNCTIONS)
-
-
-def _most_joint(parents: int, rows: int, *, summed: bool) -> int:
-    return most_joint_functions_summed(parents, rows) if summed else most_joint_functions(rows)
-
-
-def summed_functions(nodes: int, *, pairs: bool) -> int:
-    """Count the functions of `Features.coarse`."""
-    return nodes * FUNCTIONS + (len(PAIR_DEGREES) * nodes * (nodes - 1) // 2 if pairs else 0)
 
 
 def may_be_summed(functions: int, rows: float) -> bool:
@@ -311,7 +322,7 @@ def joint_degrees(parents: int, most: int) -> list[Int[np.ndarray, "function par
     return joint_columns((_WAVES,) * parents, most, HIGHEST_DEGREE)
 
 
-def layers(parents: int, rows: int, *, summed: bool = False) -> list[int]:
+def layers(parents: int, rows: int) -> list[int]:
     """Return where the layers of so many numbers' functions end.
 
     The linear functions come first, then all additive ones, then products total degree by total degree, of which there
@@ -319,7 +330,7 @@ def layers(parents: int, rows: int, *, summed: bool = False) -> list[int]:
     """
     sizes = [parents, parents * (FUNCTIONS - 1)]
     if parents > 1:
-        sizes += [len(layer) for layer in joint_degrees(parents, _most_joint(parents, rows, summed=summed))]
+        sizes += [len(layer) for layer in joint_degrees(parents, most_joint_functions(rows))]
     return list(accumulate(sizes))
 
 

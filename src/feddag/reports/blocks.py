@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from feddag.reports.edges import DrawnEdge
 class Subheading:
     """A heading within a section."""
 
-    kind: ClassVar = "subheading"
     text: str
 
 
@@ -27,7 +26,6 @@ class Subheading:
 class Paragraph:
     """A text of one or more sentences."""
 
-    kind: ClassVar = "paragraph"
     text: str
     role: Literal["text", "note", "verdict", "names"] = "text"
 
@@ -36,7 +34,6 @@ class Paragraph:
 class Bullets:
     """A list of texts."""
 
-    kind: ClassVar = "bullets"
     items: tuple[str, ...]
     role: Literal["meaning", "warnings"]
 
@@ -45,7 +42,6 @@ class Bullets:
 class Code:
     """Something to type."""
 
-    kind: ClassVar = "code"
     text: str
 
 
@@ -53,7 +49,6 @@ class Code:
 class Table:
     """Cells are numbers, words or gaps; the format decides how they look."""
 
-    kind: ClassVar = "table"
     name: str
     """For readers who do not see it."""
     headings: tuple[str, ...]
@@ -80,7 +75,6 @@ class Table:
 class GraphDrawing:
     """The graph itself, causes above their effects."""
 
-    kind: ClassVar = "graph_drawing"
     graph: CausalGraph
     edges: tuple[DrawnEdge, ...]
     """The strongest first."""
@@ -93,7 +87,6 @@ class GraphDrawing:
 class Matrix:
     """The graph as a matrix: causes in rows, effects in columns, both in the order of the drawing."""
 
-    kind: ClassVar = "matrix"
     drawing: GraphDrawing
 
 
@@ -101,7 +94,6 @@ class Matrix:
 class Courses:
     """How figures changed from round to round."""
 
-    kind: ClassVar = "courses"
     charts: tuple[Chart, ...]
 
 
@@ -109,7 +101,6 @@ class Courses:
 class Columns:
     """Parts side by side, where there is room."""
 
-    kind: ClassVar = "columns"
     parts: tuple[tuple[Block, ...], ...]
 
 

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import Any
 
 from feddag.drawing.formats import format_value
-from feddag.reports.blocks import (
-    Block,
-    Bullets,
-    Code,
-    Columns,
-    Courses,
-    GraphDrawing,
-    Matrix,
-    Paragraph,
-    Report,
-    Subheading,
-    Table,
-)
+from feddag.reports import blocks
+from feddag.reports.blocks import Courses, GraphDrawing, Matrix, Report, Table
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&]|^[#+=-]")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
@@ -40,35 +27,33 @@ def plain(text: str) -> str:
     return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", " ".join(text.split())))
 
 
-def _render(block: Block) -> str:
-    return _RENDERERS[type(block)](block)
-
-
-def _subheading(block: Subheading) -> str:
-    return f"### {plain(block.text)}"
-
-
-def _paragraph(block: Paragraph) -> str:
-    return f"**{plain(block.text)}**" if block.role == "verdict" else plain(block.text)
-
-
-def _bullets(block: Bullets) -> str:
-    before = "**Caution:** " if block.role == "warnings" else ""
-    return "\n".join(f"- {before}{plain(item)}" for item in block.items)
-
-
-def _code(block: Code) -> str:
-    return "\n".join(f"    {line}" for line in block.text.splitlines())
+def _render(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind of block
+    match block:
+        case blocks.Subheading(text):
+            return f"### {plain(text)}"
+        case blocks.Paragraph(text, role):
+            return f"**{plain(text)}**" if role == "verdict" else plain(text)
+        case blocks.Bullets(items, role):
+            before = "**Caution:** " if role == "warnings" else ""
+            return "\n".join(f"- {before}{plain(item)}" for item in items)
+        case blocks.Code(text):
+            return "\n".join(f"    {line}" for line in text.splitlines())
+        case blocks.Columns(parts):
+            return "\n\n".join(_render(each) for part in parts for each in part)
+        case Table():
+            return _table(block)
+        case Courses():
+            return _courses(block)
+        case GraphDrawing():
+            return _graph_drawing(block)
+        case Matrix():
+            return _matrix(block)
 
 
 def _table(block: Table) -> str:
     rule = ("---:" if numeric else "---" for numeric in block.numeric)
     rows = ((plain(format_value(cell)) for cell in row) for row in block.rows)
     return "\n".join(f"| {' | '.join(line)} |" for line in (map(plain, block.headings), rule, *rows))
-
-
-def _columns(block: Columns) -> str:
-    return "\n\n".join(_render(each) for part in block.parts for each in part)
 
 
 def _courses(block: Courses) -> str:
@@ -104,16 +89,3 @@ def _matrix(block: Matrix) -> str:
         for k, cause in enumerate(names, start=1)
     )
     return _table(Table("Matrix", ("", *(str(k) for k in range(1, len(names) + 1))), rows))
-
-
-_RENDERERS: dict[type, Callable[[Any], str]] = {
-    Subheading: _subheading,
-    Paragraph: _paragraph,
-    Bullets: _bullets,
-    Code: _code,
-    Table: _table,
-    Columns: _columns,
-    Courses: _courses,
-    GraphDrawing: _graph_drawing,
-    Matrix: _matrix,
-}

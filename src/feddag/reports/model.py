@@ -10,6 +10,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from feddag.disclosure import figures
+from feddag.disclosure.kept import kept
 from feddag.drawing.charts import make_charts
 from feddag.drawing.formats import format_duration, format_size, heading
 from feddag.drawing.layout import lay_out
@@ -200,9 +202,20 @@ def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
         *(Paragraph(text, "note") for text in texts if text),
         *_lost_sites(run),
         _site_table(run),
+        *_disclosure(run),
         Subheading(f"The {len(names)} variables"),
         Paragraph(", ".join(names), "names"),
     ]
+
+
+def _disclosure(run: Run) -> list[Block]:
+    """Show what the study releases about one site's table, if the run's folder holds the figures."""
+    found = kept(run.folder)
+    if found is None:
+        return []
+    words = f"What the study {'has released' if found.took_place else 'releases'} about the table of {found.site}"
+    rows = tuple((figure.name, figure.value, figure.sentence) for figure in figures(found))
+    return [Subheading(words), Table(words, ("figure", "value", "meaning"), rows)]
 
 
 def _lost_sites(run: Run) -> list[Block]:

@@ -14,6 +14,7 @@
 | `stability/`, `stability.csv`                  | `Run.stability`     | replicates; how often each edge came back |
 | `mechanisms.csv`                               | `Run.mechanisms`    | how well causes explain, at each site     |
 | `effects.json`                                 | `Run.effects`       | the total effects computed so far         |
+| `disclosure.json`                              | `feddag disclosure` | what the study releases about one table   |
 
 Every file is written at once or not at all, and `run.json` says `finished` only after all results are there: a run that
 is killed, at whichever moment, can be resumed.
@@ -32,7 +33,7 @@ from typing import Any
 import pandas as pd
 
 from feddag.errors import FeddagError
-from feddag.files import atomic_write, is_locked, lock
+from feddag.files import as_text, atomic_write, from_text, is_locked, lock
 
 RECORD, CHECKPOINT, RESULT, PROGRESS = "run.json", "checkpoint.npz", "result.npz", "progress.jsonl"
 ASSESSMENT, REPLICATES, STABILITY, MECHANISMS = "trust.json", "stability", "stability.csv", "mechanisms.csv"
@@ -86,13 +87,14 @@ def read_table(path: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
     frame = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
-    return frame.fillna({name: "" for name in _TEXTS if name in frame})
+    frame = frame.fillna({name: "" for name in _TEXTS if name in frame})
+    return frame.assign(**{name: frame[name].map(from_text) for name in _TEXTS if name in frame})
 
 
 def write_table(frame: pd.DataFrame, path: Path, *, index: bool = False) -> None:
-    """Write a table as CSV."""
+    """Write a table as CSV; texts that a spreadsheet would run as formulas have an apostrophe before them."""
     with atomic_write(path) as stream:
-        frame.to_csv(stream, index=index, lineterminator="\n")
+        frame.map(as_text).rename(index=as_text, columns=as_text).to_csv(stream, index=index, lineterminator="\n")
 
 
 def at_work(folder: str | os.PathLike[str]) -> bool:

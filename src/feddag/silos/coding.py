@@ -20,7 +20,7 @@ def code_column(where: str, column: pd.Series, variable: Variable) -> Float[np.n
     """Turn a column into numbers, or refuse the first value that stands for none."""
     absent = _absent(column, variable.missing)
     if variable.kind.discrete:
-        return _level_numbers(where, column, absent, variable.kind)
+        return _level_numbers(where, column, absent, variable)
     return _numbers(where, column, absent)
 
 
@@ -70,8 +70,10 @@ def _absent(column: pd.Series, markers: Sequence[Level]) -> np.ndarray:
     return absent
 
 
-def _level_numbers(where: str, column: pd.Series, absent: np.ndarray, kind: Kind) -> np.ndarray:
-    numbers_of = {canonical(level): float(number) for number, level in enumerate(kind.levels)}
+def _level_numbers(where: str, column: pd.Series, absent: np.ndarray, variable: Variable) -> np.ndarray:
+    numbers_of = {
+        canonical(value): float(number) for number, values in enumerate(variable.spellings()) for value in values
+    }
     positions, values = _distinct(column)
     coded = np.array([*(_level_number(value, numbers_of) for value in values), np.nan])[positions]
     coded[absent] = np.nan
@@ -79,8 +81,8 @@ def _level_numbers(where: str, column: pd.Series, absent: np.ndarray, kind: Kind
     if strange.any():
         row = int(strange.argmax())
         raise FeddagError(
-            f"{where}: {_shown(column.iloc[row])} in row {row + 1} is no level of the {kind.name} variable. "
-            f"Its levels are {', '.join(map(repr, kind.levels))}: correct the value, or the levels."
+            f"{where}: {_shown(column.iloc[row])} in row {row + 1} is no level of the {variable.kind.name} variable. "
+            f"Its levels are {', '.join(map(repr, variable.declared_levels))}: correct the value, or the levels."
         )
     return coded
 

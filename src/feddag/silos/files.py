@@ -14,6 +14,7 @@ import pandas as pd
 
 from feddag.errors import FeddagError
 from feddag.extras import imported
+from feddag.files import from_text
 from feddag.silos.databases import DATABASE_FILES
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -83,7 +84,7 @@ class TableFile:
 def _header(path: Path, separator: str) -> list[str]:
     """Read the header as it is: pandas would rename a repeated column, and hide it."""
     header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    return [name.strip() for name in header.iloc[0]]
+    return [from_text(name.strip()) for name in header.iloc[0]]
 
 
 def _read_separated(path: Path, separator: str, columns: Sequence[str] | None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -50,10 +50,8 @@ def scaled(silo: Silo, by: ColumnScale, scale: Scale) -> Silo:
     return replace(silo, values=values, account=replace(silo.account, scale=scale))
 
 
-def scaled_silos(silos: Sequence[Silo], scale: Scale) -> tuple[Silo, ...]:
+def scaled_silos(silos: Sequence[Silo], scale: Literal["site", "federated"]) -> tuple[Silo, ...]:
     """Return all sites of this process in new units."""
-    if scale == "none":
-        return tuple(silos)
     if scale == "site":
         return tuple(scaled(silo, own_scale(silo), scale) for silo in silos)
     common = pooled_scale(silos)

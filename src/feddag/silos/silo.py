@@ -25,6 +25,8 @@ class Silo:
     """What each column's numbers stand for; all continuous unless given."""
     account: Account = AS_IT_IS
     """What was done to the table before; of a table that came as it is, nothing."""
+    minimum_cell: int = 1
+    """Learners tell levels of several columns apart only where each combination that occurs has so many rows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", self.kinds or (CONTINUOUS,) * len(self.columns))

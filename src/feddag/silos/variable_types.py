@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 KindName = Literal["continuous", "binary", "ordinal", "categorical"]
@@ -39,3 +40,14 @@ class Variable:
     unit: str | None = None
     missing: tuple[Level, ...] = ()
     """Values that stand for one that was not recorded."""
+    merge: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
+    """Values that count as one level of the kind, by the name of that level."""
+
+    def spellings(self) -> list[tuple[Level, ...]]:
+        """Return for each level of the kind the values that stand for it."""
+        return [(level, *self.merge.get(str(level), ())) for level in self.kind.levels]
+
+    @property
+    def declared_levels(self) -> tuple[Level, ...]:
+        """Return the levels before any are merged."""
+        return tuple(value for level in self.kind.levels for value in self.merge.get(str(level), (level,)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -20,9 +20,19 @@ from feddag.learners.sortnregress import SortnRegress
 from feddag.regression.moments import Moments, summed_moments
 from feddag.silos import Silo, read_silos
 from feddag.silos.outliers import outlier_warnings
+from feddag.silos.variable_types import Kind
 from feddag.trust.held_out import HeldOut, compare_held_out
 from feddag.trust.sites import TrustSite
-from feddag.trust.sortability import Sortability, is_unit_free, same, sortability, warn_after, warn_before
+from feddag.trust.sortability import (
+    Sortability,
+    is_unit_free,
+    same,
+    sortability,
+    unit_free_option,
+    warn_after,
+    warn_before,
+)
+from feddag.trust.tasks import continuous_columns
 from feddag.trust.verdict import rivals, verdict
 
 
@@ -65,7 +75,8 @@ def assess(learner: Learner, silos: Any) -> Assessment:
     """Hold what a learner has learned against the tables that it learned from."""
     silos = read_silos(silos)
     with trust_sites(silos) as (federation, _):
-        return assess_federation(learner, federation, silos[0].columns, unit_free=_unit_free(learner, silos))
+        kinds = dict(zip(silos[0].columns, silos[0].kinds, strict=True))
+        return assess_federation(learner, federation, kinds, unit_free=_unit_free(learner, silos))
 
 
 def _unit_free(learner: Learner, silos: Sequence[Silo]) -> bool:
@@ -74,23 +85,31 @@ def _unit_free(learner: Learner, silos: Sequence[Silo]) -> bool:
 
 
 def assess_federation(
-    learner: Learner, federation: Federation, columns: tuple[str, ...], *, unit_free: bool
+    learner: Learner, federation: Federation, kinds: Mapping[str, Kind], *, unit_free: bool
 ) -> Assessment:
-    """Assess over any engine whose sites are `TrustSite`s."""
+    """Assess over any engine whose sites are `TrustSite`s.
+
+    Sorting looks at the continuous variables alone, and is a rival on rows held out only if all variables are.
+    """
+    columns = tuple(kinds)
     graph = learner.graph_.reordered(columns).adjacency
-    moments = summed_moments(federation, columns)
-    by_sorting = _by_sorting(moments)
-    found = sortability(graph, moments)
+    numbers = continuous_columns(list(kinds.values()))
+    among_numbers = graph[np.ix_(numbers, numbers)]
+    by_sorting, found = {}, Sortability(None, None)
+    if numbers:
+        moments = summed_moments(federation, tuple(columns[k] for k in numbers))
+        by_sorting, found = _by_sorting(moments), sortability(among_numbers, moments)
     distances = {
-        criterion: shd(graph, by_sorting[key])
+        criterion: shd(among_numbers, by_sorting[key])
         for criterion, key in (("variance", "variance"), ("R²", "r2"))
         if key in by_sorting
     }
-    edges = int(np.triu(graph | graph.T).sum())
-    warnings = warn_after(found, edges, distances, unit_free=unit_free)
+    edges, sorted_edges = (int(np.triu(each | each.T).sum()) for each in (graph, among_numbers))
+    warnings = warn_after(found, sorted_edges, distances, None if unit_free else unit_free_option(learner))
     if not edges:
         return Assessment("The graph has no edges: it says nothing about the data.", tuple(warnings), found, ())
     learned = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
+    by_sorting = by_sorting if len(numbers) == len(columns) else {}
     results = compare_held_out(federation, learned, rivals(learned, by_sorting))
     return Assessment(verdict(results), tuple(warnings), found, tuple(results))
 
@@ -108,6 +127,10 @@ def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
 def warnings_before(learner: Learner, silos: Any) -> list[str]:
     """List what to know before a fit begins: outliers, and units that differ widely."""
     silos = read_silos(silos)
+    numbers = continuous_columns(silos[0].kinds)
+    if not numbers:
+        return outlier_warnings(silos)
     with trust_sites(silos) as (federation, _):
-        moments = summed_moments(federation, silos[0].columns)
-    return outlier_warnings(silos) + warn_before(moments, unit_free=_unit_free(learner, silos))
+        moments = summed_moments(federation, tuple(silos[0].columns[k] for k in numbers))
+    option = None if _unit_free(learner, silos) else unit_free_option(learner)
+    return outlier_warnings(silos) + warn_before(moments, option)

@@ -33,6 +33,11 @@ MOST_ROWS = 2000
 """More rows of a site than this would only take time: the differences of interest show in fewer."""
 
 
+def held_out_rows(rows: int) -> int:
+    """Return how many of a site's rows are laid aside."""
+    return max(1, round(HELD_OUT_SHARE * min(rows, MOST_ROWS)))
+
+
 class MechanismFit(NamedTuple):
     """How well a site's own regression of a variable on its parents predicts rows that it has not seen."""
 
@@ -49,13 +54,15 @@ class TrustSite(Stateless):
         self.name = silo.name
         self._levels = level_counts(silo.kinds)
         self._all = silo.values
+        # as they are where all are continuous: sums over rows round by the layout of a table
+        self._numbers = silo.values[:, tasks.continuous_columns(silo.kinds)] if self._levels.any() else silo.values
         chosen = np.random.default_rng(0).permutation(silo.rows)[:MOST_ROWS]
-        held_out = max(1, round(HELD_OUT_SHARE * len(chosen)))
+        held_out = held_out_rows(silo.rows)
         self._held_out, self._training = silo.values[chosen[:held_out]], silo.values[chosen[held_out:]]
         self._own = OwnRegressions(self._training, self._held_out, self._levels)
 
     def answer(self, task: Task) -> Answer:
-        """Answer a task of `trust.tasks`, or the moments of all rows."""
+        """Answer a task of `trust.tasks`, or the moments of all rows of the continuous columns."""
         if task.name == tasks.ROWS.name:
             counts = {"held_out": len(self._held_out), "training": len(self._training)}
             return Answer(1.0, {name: np.array(float(count)) for name, count in counts.items()})
@@ -69,12 +76,15 @@ class TrustSite(Stateless):
             tasks.EFFECTS.name: (1.0, self._effects),
         }
         if task.name not in answers:
-            return COVARIANCE.answer(self.name, task, self._all)
+            return COVARIANCE.answer(self.name, task, self._numbers)
         weight, answer = answers[task.name]
         return Answer(float(weight), answer(task.arrays))
 
     def _graphs(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Return how well each graph predicts the rows held out, and by how much the graphs differ."""
+        """Return how well each graph predicts the rows held out, and by how much the graphs differ.
+
+        Each number is of all variables and of all rows held out; of single levels, or of pairs of them, there is none.
+        """
         likelihoods = np.column_stack([self._own.of_graph(graph) for graph in arrays["graphs"]])
         rows = likelihoods @ arrays["terms"].T
         return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows)

@@ -39,7 +39,10 @@ class Sortability:
 
 
 def sortability(graph: Adjacency, moments: Moments) -> Sortability:
-    """Measure how far a graph's directed edges follow the variances and the R² of all rows."""
+    """Measure how far a graph's directed edges follow the variances and the R² of all rows.
+
+    Both are those of continuous variables: the variance of a category's codes means nothing.
+    """
     covariance = moments.covariance
     variances = covariance.diagonal()
     correlations = covariance / np.sqrt(np.outer(variances, variances))
@@ -73,16 +76,28 @@ def order_agreement(graph: Adjacency, values: Float[np.ndarray, " node"]) -> flo
 
 def is_unit_free(learner: Learner) -> bool:
     """Say whether the learner finds the same graph in whatever units the columns are given."""
+    return unit_free_option(learner) is None
+
+
+def unit_free_option(learner: Learner) -> str | None:
+    """Name the option with which units play no role; `None` if the learner ignores them already."""
     try:
         method = method_of(learner)
     except FeddagError:  # of a learner that is in no table we know nothing
-        return False
-    return method.unit_free and learner.inner.get_params().get("noise", "free") == "free"
+        return "--method search"
+    if not method.unit_free:
+        return "--method search"
+    return None if learner.inner.get_params().get("noise", "free") == "free" else "--noise free"
 
 
-def warn_before(moments: Moments, *, unit_free: bool) -> list[str]:
-    """Warn, before a fit, of units that differ widely, if the method depends on units."""
-    if unit_free:
+def warn_before(moments: Moments, option: str | None) -> list[str]:
+    """Warn, before a fit, of units that differ widely, if the method depends on units.
+
+    Args:
+        moments: The moments of all sites' rows.
+        option: The option with which units would play no role; `None` if they play none.
+    """
+    if option is None:
         return []
     deviations = np.sqrt(moments.covariance.diagonal())
     small, large = int(deviations.argmin()), int(deviations.argmax())
@@ -91,19 +106,19 @@ def warn_before(moments: Moments, *, unit_free: bool) -> list[str]:
     return [
         f"The result will depend on the units of the columns, and they differ widely: the standard deviation is "
         f"{deviations[large]:.3g} for {moments.columns[large]!r} and {deviations[small]:.3g} for "
-        f"{moments.columns[small]!r}. Bring the columns to comparable scales, or use --method search, which does not "
+        f"{moments.columns[small]!r}. Bring the columns to comparable scales, or use {option}, which does not "
         "depend on units."
     ]
 
 
-def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], *, unit_free: bool) -> list[str]:
+def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], option: str | None) -> list[str]:
     """Warn, after a fit, of a graph that sorting could have found.
 
     Args:
         found: The sortability of the learned graph.
         edges: The number of its edges.
         differing: The number of pairs in which it differs from sort-and-regress's graph, by criterion.
-        unit_free: Whether units play no role.
+        option: The option with which units would play no role; `None` if they play none.
     """
     warnings = []
     suspects = {
@@ -113,7 +128,7 @@ def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], *, 
     for criterion, (value, consequence) in suspects.items():
         if value is None or value < SUSPICIOUS or edges < FEWEST_EDGES:
             continue
-        if criterion == "variance" and unit_free:
+        if criterion == "variance" and option is None:
             consequence = "a method that looks at units alone would find this order, too"  # noqa: PLW2901
         distance = differing.get(criterion)
         beside = "" if distance is None else f"; sort-and-regress's graph differs in {distance} pairs"
@@ -121,9 +136,9 @@ def warn_after(found: Sortability, edges: int, differing: Mapping[str, int], *, 
             f"The graph nearly sorts the variables by {criterion}: {value:.0%} of its paths lead from less to more"
             f"{beside}. So {consequence}."
         )
-    if not unit_free:
+    if option is not None:
         warnings.append(
             "This method's result depends on the units of the columns. Where these are arbitrary, hold it against "
-            "--method search, which does not."
+            f"{option}, which does not."
         )
     return warnings

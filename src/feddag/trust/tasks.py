@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from feddag.graphs import is_dag
 from feddag.learners.base import disclosed
 from feddag.regression.comparison import SPREAD
 from feddag.regression.moments import COVARIANCE, MomentTasks
+from feddag.silos.variable_types import Kind
 
 ROWS = TaskSpec(
     "trust.rows",
@@ -64,7 +65,7 @@ EFFECTS = TaskSpec(
 TASKS = (ROWS, HELD_OUT, *MOMENTS.specs, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
 
 ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
-"""The tasks of `assess_federation`."""
+"""The tasks of `assess_federation`, and all that sites on a network answer: the others sum over single levels."""
 LEAVES_SITE = disclosed(ASSESSMENT_TASKS).replace("In sums", "For the checks, in sums")
 
 RANDOM_GRAPHS = 3
@@ -73,9 +74,18 @@ CRITERIA = ("variance", "r2")
 """The criteria by which variables are sorted."""
 
 
-def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
-    """Return the tasks of `assess_federation`, with bounds on what each brings."""
-    nodes, graphs = len(columns), 2 + RANDOM_GRAPHS + len(CRITERIA)  # the learned and the empty graph, and the others
+def continuous_columns(kinds: Sequence[Kind]) -> list[int]:
+    """Return the columns whose moments are asked for; none if there are fewer than two to compare.
+
+    Of a discrete column no moment is ever asked for: its products with others would be sums over the rows of one level.
+    """
+    found = [k for k, kind in enumerate(kinds) if not kind.discrete]
+    return found if len(found) > 1 else []
+
+
+def assessment_tasks(kinds: Mapping[str, Kind]) -> dict[str, TaskSpec]:
+    """Return the tasks of `assess_federation` on variables of these kinds, with bounds on what each brings."""
+    nodes, graphs = len(kinds), 2 + RANDOM_GRAPHS + len(CRITERIA)  # the learned and the empty graph, and the others
     arrays = {
         "graphs": Bounds(0, 1, "uint8", ("graph", nodes, nodes)),
         "terms": Bounds(-1, 1, shape=("comparison", "graph")),
@@ -83,4 +93,5 @@ def assessment_tasks(columns: Sequence[str]) -> dict[str, TaskSpec]:
     lengths = {"graph": graphs, "comparison": graphs}
     rules = {"graphs without cycles": lambda arrays: all(is_dag(each.astype(np.int8)) for each in arrays["graphs"])}
     checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
-    return COVARIANCE.bounded(nodes) | by_name(checks)
+    continuous = len(continuous_columns(list(kinds.values())))
+    return (COVARIANCE.bounded(continuous) if continuous else {}) | by_name(checks)

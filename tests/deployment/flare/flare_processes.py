@@ -13,20 +13,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import psutil
 import pytest
-from cryptography.x509 import load_pem_x509_certificate
-from cryptography.x509.oid import NameOID
-from nvflare.lighter.utils import Identity, generate_cert, generate_keys, serialize_cert, serialize_pri_key
 
 from feddag import simulate
 from feddag.deployment.demo import free_port
 from feddag.deployment.flare.environment import KIT
-from feddag.deployment.flare.kits import provision
+from feddag.deployment.flare.kits import certificate_file
+from feddag.deployment.flare.provisioning import provision
+from feddag.deployment.requests import Request
+from feddag.federation.identities import Authority
 from feddag.federation.journal import Journal
+from feddag.federation.policy import SHARING
 from feddag.study import Study
 
 PATIENCE = 600.0
@@ -36,7 +37,9 @@ PATIENCE = 600.0
 class Federation:
     """A server and sites, each a process of its own with a log; the analyst's commands are run by the test."""
 
-    def __init__(self, folder: Path, method: str, *, sites: int = 4, terms: str = "", privacy: str = "") -> None:
+    def __init__(
+        self, folder: Path, method: str, *, sites: int = 4, terms: str = "", privacy: str = "", policy: str = ""
+    ) -> None:
         self.folder = folder
         self.simulation = simulate(4, mechanism="linear", sites=sites, rows=120, seed=1)
         self.names = [silo.name for silo in self.simulation.silos]
@@ -49,8 +52,12 @@ class Federation:
             f"[federation]\n{terms}\n[privacy]\n{privacy}\n"
         )
         self.study = Study.load(self.study_file)
-        self.kits = provision(self.study_file, folder / "kits", "localhost", free_port())
-        self.options: tuple[object, ...] = ()
+        self.port = free_port()
+        self.kits = provision(self.study_file, folder / "kits", "localhost", self.port)
+        rules = folder / "policy.toml"
+        rules.write_text(f"sharing = {list(SHARING)}\n{policy}\n")
+        rules.chmod(0o600)
+        self.options: tuple[object, ...] = ("--policy", rules)
         """Of every site's command."""
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -143,30 +150,22 @@ class Federation:
                 [sys.executable, *map(str, arguments)],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "FEDDAG_STATE": str(self.folder / "state"),
+                    **(environment or {}),
+                },
             )
 
 
-def renew_certificates(kits: Mapping[str, Path], ends: Mapping[str, datetime]) -> None:
-    """Give all kits certificates of a new authority, some of which hold only until a given moment."""
-    root_key, root_public = generate_keys()
-    root = Identity("test")
-    authority = serialize_cert(generate_cert(root, root, root_key, root_public, ca=True))
-    for name, kit in kits.items():
-        own = kit / "startup" / ("server.crt" if name == "server" else "client.crt")
-        subject = {each.oid: each.value for each in load_pem_x509_certificate(own.read_bytes()).subject}
-        key, public = generate_keys()
-        certificate = generate_cert(
-            Identity(subject[NameOID.COMMON_NAME], "feddag", subject.get(NameOID.UNSTRUCTURED_NAME)),
-            root,
-            root_key,
-            public,
-            not_valid_before=datetime.now(UTC) - timedelta(days=30),
-            not_valid_after=ends.get(name, datetime.now(UTC) + timedelta(days=30)),
-        )
-        own.write_bytes(serialize_cert(certificate))
-        own.with_suffix(".key").write_bytes(serialize_pri_key(key))
-        (kit / "startup" / "rootCA.pem").write_bytes(authority)
+def end_certificate(federation: Federation, name: str, ends: datetime) -> Path:
+    """Give a site's kit a certificate of its own authority that holds only until a given moment."""
+    authority = federation.folder / "kits" / "authority"
+    request = Request.read(authority / "requests" / f"{name}.request")
+    path = certificate_file(federation.kits[name], "site")
+    path.write_bytes(Authority.load(authority).certify_tls(name, request.tls_key(), ends=ends))
+    return path
 
 
 @contextmanager

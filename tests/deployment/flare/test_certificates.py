@@ -40,11 +40,11 @@ def test_one_that_soon_ends_is_warned_of(startup):
     warning = checked(startup, ENDS - timedelta(days=13, hours=1))
     assert warning is not None
     assert f"{startup / 'client.crt'}: this certificate expires on 2027-02-24, in 13 days" in warning
-    assert "feddag federation provision" in warning
+    assert "feddag federation renew" in warning
 
 
 def test_one_that_has_ended_is_refused_with_file_date_and_remedy(startup):
-    with pytest.raises(FeddagError, match=r"client.crt: this certificate expired on 2027-02-24 12:00 UTC.*provision"):
+    with pytest.raises(FeddagError, match=r"client.crt: this certificate expired on 2027-02-24 12:00 UTC.*renew"):
         checked(startup, ENDS + timedelta(minutes=1))
 
 
@@ -55,5 +55,5 @@ def test_a_clock_that_goes_wrong_is_named(startup):
 
 @pytest.mark.parametrize(("name", "told"), [("damaged.crt", "is damaged"), ("lost.crt", "is not there")])
 def test_a_kit_that_lacks_its_certificate_says_so(startup, name, told):
-    with pytest.raises(FeddagError, match=rf"{name} {told}.*Unpack the kit again"):
+    with pytest.raises(FeddagError, match=rf"{name} {told}.*Install the kit again"):
         checked(startup, BEGINS + timedelta(days=1), name)

@@ -13,13 +13,14 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs feddag[flare]")
 
-from flare_processes import PATIENCE, Federation, fill, renew_certificates, small_disk, wait_until
+from flare_processes import PATIENCE, Federation, end_certificate, fill, small_disk, wait_until
 
 import feddag
 from feddag.deployment.flare.kits import Kit
-from feddag.deployment.flare.kits import provision as make_kits
+from feddag.deployment.flare.provisioning import provision as make_kits
 from feddag.federation.audit import verify
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.federation.journal import Journal
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +36,8 @@ ALL_SITES = "quorum = 4"
 def federation(tmp_path):
     made = []
 
-    def make(terms="", privacy="", method=MANY_ROUNDS):
-        made.append(Federation(tmp_path, method, terms=terms, privacy=privacy))
+    def make(terms="", privacy="", method=MANY_ROUNDS, policy=""):
+        made.append(Federation(tmp_path, method, terms=terms, privacy=privacy, policy=policy))
         made[0].start()
         return made[0]
 
@@ -48,8 +49,21 @@ def in_process(federation: Federation):
     return federation.study.learner().fit(federation.simulation)
 
 
-def test_a_site_that_is_killed_is_done_without_and_rejoins_with_its_state(federation):
-    federation = federation(method=SO_MANY_THAT_A_SITE_CAN_RETURN)
+def test_a_site_that_is_killed_is_waited_for_and_the_study_ends_as_if_it_had_never_been_away(federation):
+    federation = federation()
+    site = federation.names[1]
+    analyst = federation.run()
+    wait_until(lambda: federation.rounds >= 5, analyst)
+    federation.kill(site)
+    wait_until(lambda: f"waits for {site}" in federation.log("analyst"), analyst)
+    federation.start(site)
+    assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
+    learned = feddag.load(federation.folder / "run")
+    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+
+
+def test_a_site_that_is_killed_is_done_without_where_all_allow_it_and_rejoins_with_its_state(federation):
+    federation = federation("minimum_sites = 1", method=SO_MANY_THAT_A_SITE_CAN_RETURN, policy="minimum_sites = 1")
     site = federation.names[1]
     analyst = federation.run()
     wait_until(lambda: federation.rounds >= 5, analyst)
@@ -114,7 +128,7 @@ def test_a_site_whose_data_changed_is_told_so_and_so_is_the_analyst(federation):
     table.write_text("\n".join(original.splitlines()[:-1]) + "\n")
     federation.start(site)
     assert analyst.wait(PATIENCE) == 2
-    assert "the data have changed since the study began" in federation.log("analyst")
+    assert f"{site}: its own log says why" in federation.log("analyst")
     assert "the data have changed since the study began" in federation.log(site)
     federation.stop(site)
     table.write_text(original)
@@ -140,14 +154,13 @@ def test_a_site_whose_certificate_has_expired_is_not_let_in_and_the_others_finis
     federation = Federation(tmp_path, MANY_ROUNDS)
     site, others = federation.names[1], [name for name in federation.names if name != federation.names[1]]
     yesterday = datetime.now(UTC) - timedelta(days=1)
-    renew_certificates(federation.kits, {site: yesterday})
+    certificate = end_certificate(federation, site, yesterday)
     federation.start("server", *others)
     try:
         refused = federation.command("site", "--kit", federation.kits[site], "--data", federation.table(site))
         assert refused.returncode == 2
-        certificate = federation.kits[site] / "startup" / "client.crt"
         assert f"{certificate}: this certificate expired on {yesterday:%Y-%m-%d}" in refused.stderr
-        assert "feddag federation provision" in refused.stderr
+        assert "feddag federation renew" in refused.stderr
         wait_until(lambda: all((federation.kits[name] / "log.txt").exists() for name in others))
         with pytest.raises(ssl.SSLError, match="certificate expired"):
             federation.knock(site)
@@ -162,7 +175,7 @@ def test_a_site_whose_certificate_has_expired_is_not_let_in_and_the_others_finis
 
 
 def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(federation):
-    federation = federation("timeout = 15")
+    federation = federation("timeout = 15\nminimum_sites = 1", policy="minimum_sites = 1")
     site = federation.names[1]
     analyst = federation.run()
     wait_until(lambda: federation.rounds >= 5, analyst)
@@ -187,11 +200,7 @@ def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(federatio
     ],
 )
 def test_a_site_that_sends_what_cannot_be_summed_is_left_out_and_both_sides_say_why(tmp_path, hostile, told):
-    federation = Federation(tmp_path, MANY_ROUNDS, privacy="secure_sum = false")
-    policy = tmp_path / "policy.toml"
-    policy.write_text("unprotected_sums = true\n")
-    policy.chmod(0o600)
-    federation.options = ("--policy", policy)
+    federation = Federation(tmp_path, MANY_ROUNDS, privacy="secure_sum = false", policy="unprotected_sums = true")
     site = federation.names[2]
     honest = [name for name in federation.names if name != site]
     paths = os.pathsep.join(filter(None, [str(Path(__file__).parent / "hostile"), os.environ.get("PYTHONPATH")]))
@@ -218,8 +227,9 @@ def test_a_site_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_pa
             ballast = fill(federation.kits[site])
             assert analyst.wait(PATIENCE) == 2
             memory = federation.memory(site)
-            for participant in ("analyst", "server", site):
-                assert f"{memory}: No space left on device. Make room there" in federation.log(participant)
+            assert f"{memory}: No space left on device. Make room there" in federation.log(site)
+            for participant in ("analyst", "server"):
+                assert "its own log says why" in federation.log(participant)
             assert not list(memory.glob(".*.tmp"))
             load_checkpoint(memory / "site.npz")
             verify(memory / "audit.jsonl")
@@ -245,7 +255,7 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_
                 assert f"{journal}: No space left on device. Make room there" in federation.log(participant)
             assert not list(journal.glob(".*"))
             kept = federation.rounds
-            load_checkpoint(journal / f"{kept - 1:06}.npz")
+            assert Journal(journal).read(kept - 1) is not None
             ballast.unlink()
             assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
             assert federation.rounds > kept

@@ -20,9 +20,7 @@ from feddag.deployment.flare.kits import Kit
 from feddag.federation.audit import verify
 from feddag.trust import Assessment, assess
 
-METHOD = (
-    'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 4, it_fl = 500, participation = 3 }'
-)
+METHOD = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 4, it_fl = 500 }'
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +56,12 @@ def test_every_site_sends_one_protected_matrix_a_round_and_its_log_says_so(finis
     for name in finished.names:
         summary = verify(finished.memory(name) / "audit.jsonl")
         sent = [flow for flow in summary.flows if flow.direction == "out" and flow.task == "feddag.solve"]
-        assert {(flow.protection, flow.sites) for flow in sent} == {("secure sum", 3)}
+        assert {(flow.protection, flow.sites) for flow in sent} == {("secure sum", 4)}
         assert {shape for flow in sent for shape in flow.arrays["graph"]} == {("float32", 4, 4)}
         participations += sum(flow.messages for flow in sent)
-        # 16 bytes for each of 4 x 4 numbers and for the weight
-        assert sum(flow.bytes for flow in sent) == 17 * 16 * sum(flow.messages for flow in sent)
-    assert participations == 3 * rounds
+        # 16 bytes for each of 4 x 4 numbers, for the weight, and for the count of clamped numbers
+        assert sum(flow.bytes for flow in sent) == 18 * 16 * sum(flow.messages for flow in sent)
+    assert participations == 4 * rounds
 
 
 def test_no_value_of_any_table_is_on_the_server_s_or_the_analyst_s_disk(finished):

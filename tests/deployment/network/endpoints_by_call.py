@@ -7,14 +7,21 @@ from pathlib import Path
 from feddag import simulate
 from feddag.deployment.server import build_server, run_study
 from feddag.deployment.site import build_site
-from feddag.federation.policy import Policy
+from feddag.federation.identities import Authority, Trust
+from feddag.federation.policy import SHARING, Policy
 from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.study import Study
 
 SIMULATION = simulate(4, mechanism="linear", sites=4, rows=[60, 80, 70, 90], seed=1)
 NAMES = tuple(silo.name for silo in SIMULATION.silos)
+AUTHORITY = Authority.create("test")
+IDENTITIES = {name: AUTHORITY.identify(name) for name in NAMES}
 LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 3, it_fl = 500, seed = 1 }'
+
+
+ANY_SITES = "[federation]\nminimum_sites = 1\n"
+"""Sites may leave and come back at any time: sums may then tell about single sites, to whoever compares them."""
 
 
 def study_of(method=LINEAR, *, secure=True, more=""):
@@ -31,7 +38,13 @@ class Net:
 
     def __init__(self, folder: Path, study: Study) -> None:
         self.folder, self.study = folder, study
-        self.policy = Policy(unprotected_sums=not study.privacy.secure_sum)
+        fewest = min(Policy.minimum_sites, study.federation.minimum_sites)
+        self.policy = Policy(
+            unprotected_sums=not study.privacy.secure_sum,
+            minimum_sites=fewest,
+            sharing=SHARING,
+            maximum_numbers_per_value=None,
+        )
         self.sites: dict[str, SiteEndpoint] = {}
         self.before = lambda site, request, content: None
         """Called before a request reaches a site; what it raises is what the server sees."""
@@ -45,7 +58,15 @@ class Net:
         if silo.name in self.sites:
             self.sites.pop(silo.name).close()
         table = self.study.silo(silo.name, silo.to_frame())
-        self.sites[silo.name] = build_site(self.study, table, self.memory(silo.name), self.policy, self.told.append)
+        self.sites[silo.name] = build_site(
+            self.study,
+            table,
+            self.memory(silo.name),
+            self.folder / silo.name / "tables",
+            IDENTITIES[silo.name],
+            self.policy,
+            lambda text: self.told.append(f"{silo.name}: {text}"),
+        )
 
     def memory(self, site) -> Path:
         return self.folder / site / self.study.digest[:12]
@@ -59,7 +80,8 @@ class Net:
         return called
 
     def server(self, sites=NAMES) -> ServerEndpoint:
-        return build_server(self.study, {site: self.call(site) for site in sites}, self.folder, self.told.append)
+        calls = {site: self.call(site) for site in sites}
+        return build_server(self.study, calls, self.folder, Trust(AUTHORITY.root), self.told.append)
 
     def run(self, server):
         return run_study(self.study, server, lambda status: None, self.told.append)

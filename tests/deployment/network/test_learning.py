@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from endpoints_by_call import LINEAR, Net, in_process, study_of
+from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
+
+from feddag import FeddagError
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,7 @@ from endpoints_by_call import LINEAR, Net, in_process, study_of
 )
 @pytest.mark.parametrize("secure", [True, False])
 def test_a_network_gives_what_one_process_gives(tmp_path, method, secure):
-    study = study_of(method, secure=secure)
+    study = study_of(method, secure=secure, more=ANY_SITES if "participation" in method else "")
     here = in_process(study)
     there, _ = Net(tmp_path, study).learn()
     # NOTEARS stops where its tolerance lets it, and the last digit of a sum decides where
@@ -54,3 +56,9 @@ def test_units_are_agreed_on_as_the_study_says(tmp_path, scale):
 def test_the_record_holds_the_sum_of_rows_if_the_method_asked_for_it(tmp_path, method, rows):
     net = Net(tmp_path, study_of(method))
     assert net.run(net.server()).record["federation"]["rows"] == rows
+
+
+def test_rounds_of_changing_sites_are_refused_before_anything_leaves(tmp_path):
+    study = study_of('name = "feddag"\nparameters = { sharing = "all", model = "linear", participation = 3 }')
+    with pytest.raises(FeddagError, match=r"feddag\.solve .* another 3 of 4 sites.* minimum_sites = 1"):
+        Net(tmp_path, study)

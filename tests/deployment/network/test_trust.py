@@ -63,7 +63,9 @@ def test_without_the_study_s_word_nothing_is_asked_and_nothing_answered(tmp_path
     flows = verify(audit_log(net.memory(NAMES[0]))).flows
     assert not CHECKS & {flow.task for flow in flows}
     task = encode_task(Task("trust.rows", 0, {}, {}, (0, 1, 2, 3)))
-    assert "error" in net.sites[NAMES[0]].reply("work", {"round": 99, "task": task})
+    rounds = net.sites[NAMES[0]]._course.rounds
+    content = {"round": rounds, "task": task, "decisions": {}, "course": {"from": rounds, "steps": []}}
+    assert "refusal" in net.sites[NAMES[0]].reply("work", content)
 
 
 def test_other_questions_of_trust_stay_unanswered():
@@ -77,7 +79,8 @@ def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_gr
     learner, assessment = learned_and_assessed(net)
     assert learner.graph_.names == SIMULATION.silos[0].columns
     assert assessment is None
-    assert any("The graph is not assessed" in each and "'trust.held-out'" in each for each in net.told)
+    assert any("The graph is not assessed" in each for each in net.told)
+    assert any("the study asks for 'trust.held-out'" in each for each in net.told)
 
 
 def test_after_a_site_was_lost_in_the_checks_the_same_study_makes_up_for_them(tmp_path):

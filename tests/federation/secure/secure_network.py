@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from feddag.federation import Answer
-from feddag.federation.secure import (
-    Message,
-    SecureRound,
-    SecureServer,
-    SecureSite,
-    from_text,
-    public_identity,
-    to_text,
-)
+from feddag.federation.identities import Authority, KnownIdentities, Trust, public_identity
+from feddag.federation.secure import Message, SecureRound, SecureServer, SecureSite, from_text, to_text
+from feddag.federation.secure.messages import read_total
 from feddag.federation.terms import StudyTerms
 
 NAMES = ("east", "north", "south", "west", "centre")
 PHASES = ("prepare", "mask", "confirm", "reveal")
 STUDY = bytes(range(32))
+QUESTION = bytes(reversed(range(32)))
+"""The digest of what is asked, and of all sums before: the sites have checked it."""
+HEAD = "0" * 64
+"""The head of a site's audit log."""
+AUTHORITY = Authority.create("test")
+TRUST = Trust(AUTHORITY.root)
 
 
 def carried(message: Message) -> Message:
@@ -46,8 +46,10 @@ class Network:
         identities = {name: public_identity(secret) for name, secret in self.secret_identities.items()}
         self.terms = StudyTerms(STUDY.hex(), tuple(names), quorum, identities=identities if pinned else {})
         self.kept: dict[str, str] = {}
+        self.known = {name: KnownIdentities() for name in names}
+        """What each site's kit remembers of the others."""
         self.sites = {name: self.site(name) for name in names}
-        self.server = SecureServer(self.terms)
+        self.server = SecureServer(self.terms, TRUST)
         self.transcript: list[Message] = []
 
     def site(self, name: str, *, restored: bool = False) -> SecureSite:
@@ -55,7 +57,7 @@ class Network:
         return SecureSite(
             name,
             self.terms,
-            self.secret_identities[name],
+            AUTHORITY.identify(name, self.secret_identities[name], self.known[name]),
             keep=lambda state: self.kept.update({name: to_text(state)}),
             state=from_text(self.kept[name]) if restored else None,
             randomness=self.randomness,
@@ -65,7 +67,7 @@ class Network:
         self.sites[name] = self.site(name, restored=True)
 
     def set_up(self) -> Network:
-        self.server = SecureServer(self.terms, self.server.identities)
+        self.server = SecureServer(self.terms, TRUST)
         for site in self.sites.values():
             self.server.add_advertisement(carried(site.advertise()))
         roster = self.server.roster()
@@ -74,7 +76,11 @@ class Network:
         return self
 
     def open(self, number: int = 0, attempt: int = 0, participants: Sequence[str] | None = None) -> SecureRound:
-        return self.server.open(number, attempt, list(participants or self.sites))
+        return self.server.open(number, attempt, list(participants or self.sites), QUESTION)
+
+    def prepared(self, name: str, opening: Message, question: bytes = QUESTION, *, everyone: bool = False) -> Message:
+        """What a site makes of an opening."""
+        return self.sites[name].prepare(carried(opening), question, audit=HEAD, everyone=everyone)
 
     def to_server(self, message: Message) -> Message:
         self.transcript.append(carried(message))
@@ -83,7 +89,7 @@ class Network:
     def prepare(self, round_: SecureRound, names: Sequence[str]) -> dict[str, Message]:
         opening = round_.opening()
         for name in names:
-            round_.add_prepared(self.to_server(self.sites[name].prepare(carried(opening))))
+            round_.add_prepared(self.to_server(self.prepared(name, opening)))
         return round_.relays()
 
     def mask(self, round_: SecureRound, relays: Mapping[str, Message], given: Mapping[str, Answer]) -> Message:
@@ -99,7 +105,7 @@ class Network:
     def reveal(self, round_: SecureRound, unmask: Message, names: Sequence[str]) -> dict[str, np.ndarray]:
         for name in names:
             round_.add_revealed(self.to_server(self.sites[name].reveal(carried(unmask))))
-        return round_.mean()
+        return read_total(carried(round_.sum_message()), self.terms.maximum_rows).mean
 
     def run(
         self,

@@ -16,13 +16,14 @@ from feddag.federation.secure.cryptography import add_mask, mask_order, pairwise
 from feddag.federation.secure.fixed_point import (
     Words,
     add,
-    decode_mean,
+    decode_total,
     encode,
     encode_answer,
     from_bytes,
     subtract,
     to_bytes,
 )
+from feddag.federation.secure.sum_check import check_mask, check_of, check_to_bytes
 
 
 def chi_square_of_bytes(content: bytes) -> float:
@@ -61,36 +62,47 @@ class View:
         self.relays = self.network.prepare(self.round, NAMES)
         secrets = {name: from_text(self.network.kept[name])["round"] for name in NAMES}
         attempt = self.round._attempt
-        self.layout, first = encode_answer(self.given["east"], len(NAMES), "east")
-        self.inputs = {name: encode_answer(answer, len(NAMES), name)[1] for name, answer in self.given.items()}
+        self.layout, first, _ = encode_answer(self.given["east"], len(NAMES))
+        self.inputs = {name: encode_answer(answer, len(NAMES))[1] for name, answer in self.given.items()}
         self.self_masks = {name: np.zeros_like(first) for name in NAMES}
+        self.check_masks: dict[str | tuple[str, str], int] = {}
         for name, mask in self.self_masks.items():
-            add_mask(mask, self_seed(secrets[name]["self_secret"], attempt), times=1)
+            seed = self_seed(secrets[name]["self_secret"], attempt)
+            add_mask(mask, seed, times=1)
+            self.check_masks[name] = check_mask(seed)
         self.pair_masks: dict[tuple[str, str], Words] = {}
         for pair in itertools.combinations(sorted(NAMES), 2):
             private, public = secrets[pair[0]]["mask_key"], secrets[pair[1]]["key"]["mask"]
+            seed = pairwise_seed(private, public, attempt, *pair)
             self.pair_masks[pair] = np.zeros_like(first)
-            add_mask(self.pair_masks[pair], pairwise_seed(private, public, attempt, *pair), times=1)
+            add_mask(self.pair_masks[pair], seed, times=1)
+            self.check_masks[pair] = check_mask(seed)
         present = [name for name in NAMES if name != silent]
         survivors = self.network.mask(self.round, self.relays, {name: self.given[name] for name in present})
+        self.check_key = from_text(self.network.kept[present[0]])["round"]["check_key"]
         unmask = self.network.confirm(self.round, survivors, present)
         self.mean = self.network.reveal(self.round, unmask, present)
 
     def sent(self, kind: str) -> dict[str, dict]:
         return {message["site"]: message for message in self.network.transcript if message["kind"] == kind}
 
-    def explained(self, name: str) -> bytes:
-        """The vector that a site with these inputs and masks sends."""
-        vector = self.inputs[name].copy()
+    def check(self, name: str) -> int:
+        return check_of(self.inputs[name], self.check_key)
+
+    def explained(self, name: str) -> tuple[bytes, bytes]:
+        """The vector and the check that a site with these inputs and masks sends."""
+        vector, check = self.inputs[name].copy(), self.check(name) + self.check_masks[name]
         add(vector, self.self_masks[name])
         for pair, mask in self.pair_masks.items():
             if name in pair:
                 other = pair[1 - pair.index(name)]
                 (add if mask_order(name, other) > 0 else subtract)(vector, mask)
-        return to_bytes(vector)
+                check += mask_order(name, other) * self.check_masks[pair]
+        return to_bytes(vector), check_to_bytes(check)
 
     def transcript_is_explained(self) -> bool:
-        return all(self.explained(name) == message["vector"] for name, message in self.sent("masked").items())
+        sent = self.sent("masked").items()
+        return all(self.explained(name) == (message["vector"], message["check"]) for name, message in sent)
 
 
 @pytest.mark.parametrize("silent", [None, "south"])
@@ -101,26 +113,31 @@ def test_every_input_of_a_site_fits_the_transcript_with_one_other_honest_site(si
     rng = np.random.default_rng(5)
     for _ in range(5):
         shift = encode(rng.normal(size=view.inputs["east"].shape[1]) * 1e6)
+        before = view.check("east")
         add(view.inputs["east"], shift)
         assert not view.transcript_is_explained()
         subtract(view.inputs["west"], shift)
         subtract(view.pair_masks["east", "west"], shift)  # a mask that the server has not seen, and as likely
+        view.check_masks["east", "west"] -= view.check("east") - before
         assert view.transcript_is_explained()
         total = np.zeros_like(shift)
         for name in view.sent("masked"):
             add(total, view.inputs[name])
-        np.testing.assert_array_equal(decode_mean(total, view.layout)["U"], view.mean["U"])
+        np.testing.assert_array_equal(decode_total(total, view.layout).mean["U"], view.mean["U"])
 
 
 def test_numbers_that_arrive_late_fit_every_input():
     """The server has the mask key of a dropped site, but not its self mask, which explains any numbers alone."""
     view = View(silent="south")
     late = view.network.sites["south"].mask(view.relays["south"], view.given["south"])
-    assert view.explained("south") == late["vector"]
+    sent = late["vector"], late["check"]
+    assert view.explained("south") == sent
+    before = view.check("south")
     shift = encode(np.random.default_rng(5).normal(size=view.inputs["south"].shape[1]))
     add(view.inputs["south"], shift)
     subtract(view.self_masks["south"], shift)
-    assert view.explained("south") == late["vector"]
+    view.check_masks["south"] -= view.check("south") - before
+    assert view.explained("south") == sent
 
 
 @pytest.mark.parametrize("silent", [None, "south"])

@@ -8,6 +8,7 @@ from secure_network import NAMES, Network, answers, carried
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import weighted_mean
+from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.secure import SecureRound, from_text, to_text
 
 
@@ -95,13 +96,56 @@ def test_keys_of_fewer_sites_than_the_threshold_are_not_masked_for():
         network.sites["east"].mask(relay | {"keys": two}, answers()["east"])
 
 
-def test_a_site_that_helped_to_unmask_joins_no_further_attempt_of_that_round():
+@pytest.mark.parametrize("new_session", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("revealed", [False, True])
+def test_a_round_has_one_set_of_sites_in_every_attempt_and_session(new_session: bool, restarted: bool, revealed: bool):
+    """The sums of two attempts with different members would give away what the others sent."""
     network = Network().set_up()
-    network.run(answers())
-    network.restart("east")
-    with pytest.raises(FeddagError, match="has helped to unmask round 0, attempt 0, and joins no further attempt"):
-        network.sites["east"].prepare(network.open(0, 1).opening())
-    assert network.run(answers(), number=1)
+    if revealed:
+        network.run(answers())
+    else:
+        round_, _, survivors = masked_round(network)
+        network.confirm(round_, survivors, NAMES)
+    if restarted:
+        network.restart("east")
+    if new_session:
+        network.set_up()
+    given = answers()
+    round_ = network.open(0, 1)
+    fewer = network.mask(round_, network.prepare(round_, NAMES), {name: given[name] for name in NAMES[:4]})
+    with pytest.raises(RefusedError, match=r"stands for the sum of centre, east, .* of east, north, south") as refused:
+        network.sites["east"].confirm(fewer)
+    assert refused.value.reason is Refusal.ROSTER
+
+    mean = network.run(given, number=0, attempt=2)
+    np.testing.assert_array_equal(mean["U"], Network().set_up().run(given)["U"])
+    assert network.run(answers(NAMES[:4]), number=1)
+
+
+def test_a_set_of_sites_that_the_site_s_owner_does_not_permit_is_not_confirmed():
+    network = Network().set_up()
+    _, _, survivors = masked_round(network)
+    asked = []
+
+    def never(members: list[str]) -> None:
+        asked.append(members)
+        raise RefusedError(Refusal.ROSTER, "not with these")
+
+    with pytest.raises(RefusedError, match="not with these"):
+        network.sites["east"].confirm(survivors, never)
+    assert asked == [sorted(NAMES)]
+    assert from_text(network.kept["east"])["awaited"]["survivors"] == []
+    assert network.sites["east"].confirm(survivors, asked.append)["survivors"] == sorted(NAMES)
+
+
+def test_a_sum_that_must_hold_every_site_is_made_with_every_site():
+    network = Network().set_up()
+    part = network.open(participants=NAMES[:4])
+    with pytest.raises(RefusedError, match=r"A secure sum of 4 sites .* must be of 5 at least") as refused:
+        network.prepared("east", part.opening(), everyone=True)
+    assert refused.value.reason is Refusal.ROSTER
+    assert network.prepared("east", network.open().opening(), everyone=True)["key"]["threshold"] == 5
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -125,7 +169,7 @@ def test_no_step_can_be_left_out():
     with pytest.raises(FeddagError, match="no round is under way"):
         fresh.sites["east"].confirm(survivors)
     with pytest.raises(FeddagError, match="a session that it is not in"):
-        fresh.sites["east"].prepare(round_.opening())
+        fresh.prepared("east", round_.opening())
     with pytest.raises(FeddagError, match="needs a session"):
         fresh.open()
 
@@ -138,12 +182,12 @@ def test_old_messages_are_refused_by_sites():
     again = network.open(0, 1)
     network.prepare(again, NAMES)
     with pytest.raises(FeddagError, match=r"round 0, attempt 0 comes after round 0, attempt 1. Numbers must rise"):
-        network.sites["east"].prepare(opening)
+        network.prepared("east", opening)
     with pytest.raises(FeddagError, match="'relay' of round 0, attempt 0, but round 0, attempt 1 is under way"):
         network.sites["east"].mask(relays["east"], answers()["east"])
     network.set_up()
     with pytest.raises(FeddagError, match="a session that it is not in"):
-        network.sites["east"].prepare(opening)
+        network.prepared("east", opening)
 
 
 def test_old_keys_and_shares_are_refused_in_a_new_round():
@@ -248,10 +292,10 @@ def test_a_site_refuses_a_round_that_is_not_its_own_or_too_small():
     for participants, message in [
         (["north", "south", "west", "centre"], "east must be one"),
         (["east", "north", "south", "nowhere"], "Only those of this session"),
-        (["east", "north", "south"], "quorum is 4"),
+        (["east", "north", "south"], "must be of 4 at least"),
     ]:
         with pytest.raises(FeddagError, match=message):
-            network.sites["east"].prepare(opening | {"participants": participants})
+            network.prepared("east", opening | {"participants": participants})
 
 
 def test_messages_survive_text_with_any_names():

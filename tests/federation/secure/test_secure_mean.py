@@ -103,7 +103,7 @@ def test_a_quorum_above_half_is_held():
 
 def test_fewer_participants_than_the_quorum_are_refused():
     network = Network(quorum=4).set_up()
-    with pytest.raises(FeddagError, match="quorum is 4"):
+    with pytest.raises(FeddagError, match=r"of 3 sites \(east, north, south\) is refused: it must be of 4 at least"):
         network.open(participants=NAMES[:3])
 
 
@@ -128,19 +128,40 @@ def test_helpers_that_come_back_complete_a_sum():
     np.testing.assert_allclose(mean["U"], weighted_mean(list(given_answers.values()))["U"], rtol=1e-12)
 
 
-def test_sites_with_other_arrays_are_named():
-    given_answers = answers() | {"west": Answer(1.0, {"V": np.ones(2)})}
-    with pytest.raises(FeddagError, match=r"Site west sent V <f8\(2,\), site east U <f8\(3, 3\), h <f4\(2,\)"):
-        Network().set_up().run(given_answers)
-
-
-def test_numbers_out_of_range_leave_nothing_behind_and_the_site_can_try_again():
+@pytest.mark.parametrize("odd", ["east", "west"])
+def test_a_site_with_other_arrays_is_outvoted_and_named_whichever_place_it_has(odd: str):
+    given_answers = answers() | {odd: Answer(1.0, {"V": np.ones(2)})}
     network = Network().set_up()
     round_ = network.open()
     relays = network.prepare(round_, NAMES)
-    with pytest.raises(FeddagError, match="Site east: array U times its weight 1 holds 1e\\+30"):
-        network.sites["east"].mask(relays["east"], Answer(1.0, {"U": np.array([1e30])}))
-    network.mask(round_, relays, answers())
+    for name, answer in given_answers.items():
+        round_.add_masked(network.sites[name].mask(relays[name], answer))
+    assert round_.drop_other_layouts() == {odd: "it sent V <f8(2,), and others U <f8(3, 3), h <f4(2,)"}
+    others = [name for name in NAMES if name != odd]
+    unmask = network.confirm(round_, round_.survivors_message(), others)
+    mean = network.reveal(round_, unmask, others)
+    np.testing.assert_allclose(mean["U"], weighted_mean([given_answers[name] for name in others])["U"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, np.inf, -np.inf, np.nan])
+def test_numbers_out_of_range_make_the_sum_worthless_and_nothing_says_whose_they_are(value: float):
+    given_answers = answers()
+    given_answers["east"].arrays["U"][0, :2] = value
+    network = Network().set_up()
+    with pytest.raises(FeddagError, match="Round 1: 2 numbers of the sites were too large to be summed") as refused:
+        network.run(given_answers)
+    assert not any(name in str(refused.value) for name in NAMES)
+    assert {name: site.clamped for name, site in network.sites.items()} == dict.fromkeys(NAMES, 0) | {"east": 2}
+    sizes = {len(message["vector"]) for message in network.transcript if message["kind"] == "masked"}
+    assert len(sizes) == 1
+
+
+def test_weights_beyond_what_the_study_allows_are_refused_and_nothing_says_whose_they_are():
+    network = Network().set_up()
+    given_answers = answers() | {"east": Answer(1e12, answers()["east"].arrays)}
+    with pytest.raises(FeddagError, match=r"5 sites claim a weight of 1e\+12, and the study allows 1e\+07") as refused:
+        network.run(given_answers)
+    assert not any(name in str(refused.value) for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +186,10 @@ def test_the_threshold_is_more_than_half_and_at_least_the_quorum(quorum: int, th
     terms = StudyTerms("", sites, quorum)
     for participants, threshold in enumerate(thresholds, start=2):
         if threshold is None:
-            with pytest.raises(FeddagError, match="quorum is 4"):
+            with pytest.raises(FeddagError, match="must be of 4 at least"):
                 terms.threshold(sites[:participants])
         else:
             assert terms.threshold(sites[:participants]) == threshold
+    assert terms.threshold(sites, everyone=True) == 6
+    with pytest.raises(FeddagError, match="must be of 6 at least"):
+        terms.threshold(sites[:5], everyone=True)

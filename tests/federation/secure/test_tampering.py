@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from secure_network import NAMES, STUDY, Network, answers, carried
+from secure_network import AUTHORITY, HEAD, NAMES, QUESTION, STUDY, TRUST, Network, answers, carried
 
 from feddag.errors import FeddagError
-from feddag.federation.secure import SecureServer, SecureSite, public_identity
+from feddag.federation.identities import public_identity
+from feddag.federation.refusals import Refusal, RefusedError
+from feddag.federation.secure import SecureServer, SecureSite
 from feddag.federation.secure.messages import FIELDS, sign
 from feddag.federation.terms import StudyTerms
 
@@ -38,13 +40,15 @@ def changes(content: Any) -> list[Any]:
     raise TypeError(content)
 
 
-def test_every_bit_of_a_masked_vector_counts():
+def test_every_bit_of_a_masked_vector_and_of_its_check_counts():
     network = Network().set_up()
     round_ = network.open()
     masked = network.sites["east"].mask(network.prepare(round_, NAMES)["east"], answers()["east"])
     for bit in (0, 1000, 8 * len(masked["vector"]) - 1):
         with pytest.raises(FeddagError, match="Site east: the signature of its message 'masked' is wrong"):
             round_.add_masked(masked | {"vector": flipped(masked["vector"], bit)})
+    with pytest.raises(FeddagError, match="Site east: the signature of its message 'masked' is wrong"):
+        round_.add_masked(masked | {"check": flipped(masked["check"])})
     round_.add_masked(masked)
 
 
@@ -70,7 +74,7 @@ def test_any_change_of_any_signed_message_to_the_server_is_refused():
 
 def _server_at(network: Network, kind: str):
     """A server that has received all of round 0 before messages of this kind, and none of these."""
-    server = SecureServer(network.terms)
+    server = SecureServer(network.terms, TRUST)
     if kind == "advertisement":
         return server, None
     round_ = network.open()
@@ -78,7 +82,7 @@ def _server_at(network: Network, kind: str):
         ("prepared", "relays"),
         ("masked", "survivors_message"),
         ("confirmed", "unmask_message"),
-        ("revealed", "mean"),
+        ("revealed", "sum_message"),
     ]:
         if earlier == kind:
             return server, round_
@@ -140,7 +144,7 @@ def test_a_server_that_exchanges_a_key_is_found_out():
     own_identity = sign(exchanged | {"identity": public_identity(intruder)}, intruder)
     for wrong, message in [
         (exchanged, "Site north: the signature of its message 'advertisement' is wrong"),
-        (own_identity, "Site north shows identity .* is on record"),
+        (own_identity, "Site north shows identity .* the study pins"),
         (roster["advertisements"]["south"], "gave out the keys of south as those of north"),
     ]:
         changed = roster | {"advertisements": roster["advertisements"] | {"north": wrong}}
@@ -170,18 +174,18 @@ def test_sites_that_were_given_different_lists_do_not_understand_each_other():
     with pytest.raises(FeddagError, match="Site east: the server gave out a second list"):
         network.sites["east"].accept(roster)
     opening = network.open(participants=NAMES[:4]).opening()
-    network.sites["north"].prepare(opening)
+    network.prepared("north", opening)
     with pytest.raises(FeddagError, match="Site east: round 0, attempt 0 is of a session that it is not in"):
-        network.sites["east"].prepare(opening)
+        network.prepared("east", opening)
 
 
 def test_a_server_that_tells_of_different_participants_is_found_out():
     network = Network().set_up()
     whole, part = network.open(), network.open(participants=NAMES[:4])
-    north = network.sites["north"].prepare(part.opening())
+    north = network.prepared("north", part.opening())
     with pytest.raises(FeddagError, match="Site north has the participants east, north, south, west"):
         whole.add_prepared(north)
-    keys = {name: network.sites[name].prepare(whole.opening())["key"] for name in ("east", "south", "west")}
+    keys = {name: network.prepared(name, whole.opening())["key"] for name in ("east", "south", "west")}
     relay = whole._attempt.message("relay", keys=keys | {"north": north["key"]}, shares={})
     with pytest.raises(FeddagError, match="Site north has the participants"):
         network.sites["east"].mask(relay, answers()["east"])
@@ -203,22 +207,17 @@ def test_a_server_that_gives_sites_different_members_keys_is_found_out():
         network.sites["east"].reveal(unmask)
 
 
-def test_unpinned_identities_are_trusted_on_first_use_and_held_to():
-    network = Network(pinned=False).set_up()
-    assert network.sites["east"].identities == {
-        name: public_identity(secret) for name, secret in network.secret_identities.items()
-    }
-    assert network.server.identities == network.sites["east"].identities
-    network.restart("east")
-    network.secret_identities["north"] = bytes(32)
-    stranger = network.site("north")
-    with pytest.raises(FeddagError, match=r"Site north shows identity .* is on record"):
-        SecureServer(network.terms, network.server.identities).add_advertisement(stranger.advertise())
-    unsuspecting = SecureServer(network.terms)
-    for site in (*[network.sites[name] for name in NAMES if name != "north"], stranger):
-        unsuspecting.add_advertisement(site.advertise())
-    with pytest.raises(FeddagError, match=r"Site north shows identity .* is on record"):
-        network.sites["east"].accept(unsuspecting.roster())
+def test_a_server_that_asks_sites_different_questions_or_shows_them_different_sums_before_is_found_out():
+    network = Network().set_up()
+    round_ = network.open()
+    other = network.prepared("north", round_.opening(), bytes(32))
+    with pytest.raises(RefusedError, match="Site north answers another question in round 0") as refused:
+        round_.add_prepared(other)
+    assert refused.value.reason is Refusal.COURSE
+    keys = {name: network.prepared(name, round_.opening())["key"] for name in NAMES if name != "north"}
+    relay = round_._attempt.message("relay", keys=keys | {"north": other["key"]}, shares={})
+    with pytest.raises(RefusedError, match="or was shown other sums before it"):
+        network.sites["east"].mask(relay, answers()["east"])
 
 
 def test_two_sites_with_one_key_are_refused():
@@ -240,24 +239,26 @@ def test_a_key_that_makes_every_secret_zero_is_refused():
     roster = network.server.roster()
     network.sites["east"].accept(roster)
     with pytest.raises(FeddagError, match=r"Site north: 0+ is no X25519 public key"):
-        network.sites["east"].prepare(network.open().opening())
+        network.prepared("east", network.open().opening())
 
 
 def test_other_studies_strangers_and_latecomers_are_refused():
     network = Network().set_up()
-    secret = network.secret_identities["east"]
+    east, far = AUTHORITY.identify("east", network.secret_identities["east"]), AUTHORITY.identify("far")
     other = StudyTerms(STUDY[::-1].hex(), NAMES, 2)
     with pytest.raises(FeddagError, match="Site east works on other terms"):
-        SecureServer(network.terms).add_advertisement(SecureSite("east", other, secret, keep=print).advertise())
+        SecureServer(network.terms, TRUST).add_advertisement(SecureSite("east", other, east, keep=print).advertise())
     more = StudyTerms(STUDY.hex(), (*NAMES, "far"), 2)
     with pytest.raises(FeddagError, match="Site far is none of the study's sites"):
-        SecureServer(network.terms).add_advertisement(SecureSite("far", more, secret, keep=print).advertise())
+        SecureServer(network.terms, TRUST).add_advertisement(SecureSite("far", more, far, keep=print).advertise())
     with pytest.raises(FeddagError, match="Site east comes after the session began"):
         network.server.add_advertisement(network.site("east").advertise())
     with pytest.raises(FeddagError, match="Site east: its identity key is not the one that the study pins"):
-        SecureSite("east", network.terms, bytes(32), keep=print)
+        SecureSite("east", network.terms, AUTHORITY.identify("east"), keep=print)
     with pytest.raises(FeddagError, match="Site far is none"):
-        SecureSite("far", network.terms, bytes(32), keep=print)
+        SecureSite("far", network.terms, far, keep=print)
+    with pytest.raises(FeddagError, match="Site east: its identity is certified as that of far"):
+        SecureSite("east", network.terms, far, keep=print)
 
 
 @pytest.mark.parametrize("kind", FIELDS)
@@ -268,7 +269,7 @@ def test_messages_of_a_wrong_form_are_refused_in_one_line(kind: str):
     receive = {
         "advertisement": network.server.add_advertisement,
         "roster": site.accept,
-        "opening": site.prepare,
+        "opening": lambda message: site.prepare(message, QUESTION, audit=HEAD),
         "prepared": round_.add_prepared,
         "key": lambda message: round_.add_prepared({"kind": "prepared", "site": "east", "key": message, "shares": {}}),
         "relay": lambda message: site.mask(message, answers()["east"]),
@@ -277,6 +278,7 @@ def test_messages_of_a_wrong_form_are_refused_in_one_line(kind: str):
         "confirmed": round_.add_confirmed,
         "unmask": site.reveal,
         "revealed": round_.add_revealed,
+        "sum": site.check_sum,
     }[kind]
     for message in ({}, {"kind": "other"}, {"kind": kind}, [], {"kind": kind} | dict.fromkeys(FIELDS[kind], 1.5)):
         with pytest.raises(FeddagError, match=kind) as caught:
@@ -292,7 +294,7 @@ def test_a_layout_that_is_no_layout_of_numbers_is_refused():
     for layout, message in [
         ([["x", "|O", [2]]], "array x is said to hold '|O'"),
         ([["x", "nonsense", [2]]], "array x is said to hold 'nonsense'"),
-        ([["x", "<f8", [2]]], "bytes for 3 masked numbers"),
+        ([["x", "<f8", [2]]], "bytes for 4 masked numbers"),
     ]:
         with pytest.raises(FeddagError, match=message):
             round_.add_masked(sign(masked | {"layout": layout}, identity))

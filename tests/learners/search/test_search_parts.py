@@ -19,6 +19,8 @@ from feddag.learners.search.refinement import edge_scores, joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import search_tasks
+from feddag.regression.evidence import best_fit
+from feddag.regression.features import FUNCTIONS, Features
 from feddag.regression.gram import from_triangle, triangle
 from feddag.silos import Silo
 
@@ -42,7 +44,7 @@ def own_scores(silos, *, equal_noise=False):
 
 
 def common_scores(silos, *, equal_noise=False):
-    asked = Asked([CommonMechanisms(silo) for silo in silos])
+    asked = Asked([CommonMechanisms(silo, equal_noise=equal_noise) for silo in silos])
     return CommonScores(len(silos[0].columns), asked, len(silos), equal_noise=equal_noise, workers=2), asked
 
 
@@ -50,8 +52,8 @@ def nothing_known(nodes):
     return Knowledge.of([f"{k}" for k in range(nodes)], (), (), ())
 
 
-SILOS = simulate(5, heterogeneous=True, sites=3, rows=[80, 120, 100], seed=3).silos
-COMMON = simulate(5, mechanism="gp", sites=3, rows=[80, 120, 100], seed=4).silos
+SILOS = simulate(5, heterogeneous=True, sites=3, rows=[80, 150, 100], seed=3).silos
+COMMON = simulate(5, mechanism="gp", sites=3, rows=[800, 1200, 1000], seed=4).silos
 
 
 def test_bits_and_members_are_inverse():
@@ -70,14 +72,14 @@ def test_own_scores_are_the_mean_over_sites_by_rows():
         alone, _ = own_scores([silo])
         alone.ask_neighbourhoods(families)
         alone.ask_joint(families)
-        expected += silo.rows / 300 * np.array([alone.neighbourhood[family] for family in families])
-        joint += silo.rows / 300 * np.array([alone.joint[family] for family in families])
+        expected += silo.rows / 330 * np.array([alone.neighbourhood[family] for family in families])
+        joint += silo.rows / 330 * np.array([alone.joint[family] for family in families])
     np.testing.assert_allclose([scores.neighbourhood[family] for family in families], expected, atol=1e-12)
     np.testing.assert_allclose([scores.joint[family] for family in families], joint, atol=1e-12)
 
 
 @pytest.mark.parametrize("equal_noise", [False, True])
-def test_common_scores_are_those_of_all_rows_together(equal_noise):
+def test_common_coarse_scores_are_those_of_all_rows_together(equal_noise):
     pooled = Silo("all", COMMON[0].columns, np.concatenate([silo.values for silo in COMMON]))
     families = [(0, 0b10), (2, 0b11011), (1, 0)]
     graph = np.triu(np.ones((5, 5), np.int8), 1)
@@ -87,10 +89,28 @@ def test_common_scores_are_those_of_all_rows_together(equal_noise):
         if equal_noise:
             scores.refer_to(graph)
         scores.ask_neighbourhoods(families)
-        scores.ask_joint(families)
-        coarse = np.concatenate([scores.neighbourhood[family] for family in families])
-        results.append([*coarse, *(scores.joint[family] for family in families)])
+        results.append(np.concatenate([scores.neighbourhood[family] for family in families]))
     np.testing.assert_allclose(*results, atol=1e-9)
+
+
+def test_a_common_joint_score_averages_the_evidence_of_common_and_of_own_mechanisms():
+    families = [(0, 0b10), (2, 0b11011), (1, 0)]
+    common, _ = common_scores(COMMON)
+    own, _ = own_scores(COMMON)
+    common.ask_joint(families)
+    own.ask_joint(families)
+    values = np.concatenate([silo.values for silo in COMMON])
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    features = Features(values).coarse()
+    for child, parents in families:
+        linear = [FUNCTIONS * parent for parent in members(parents)]
+        used = linear + [first + wave for first in linear for wave in range(1, FUNCTIONS)]
+        functions = features[:, used] - features[:, used].mean(axis=0)
+        gram, cross = functions.T @ functions, functions.T @ values[:, child]
+        additive = best_fit(gram, cross, len(values), len(values), [len(linear), len(used)], None).score
+        evidence = np.exp(-len(values) * (np.array([additive, own.joint[child, parents]]) - additive)).mean()
+        expected = additive - np.log(evidence) / len(values)
+        assert common.joint[child, parents] == pytest.approx(expected, abs=1e-9)
 
 
 def test_of_a_symmetric_matrix_each_entry_leaves_a_site_once():
@@ -133,48 +153,41 @@ def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     assert rows not in shapes
 
 
-@pytest.mark.parametrize("rows", [200, 340, 600])
-def test_sums_are_over_six_rows_or_more_for_each_function(rows):
-    """The null space of the products of many functions over few rows tells whose rows they are."""
+@pytest.mark.parametrize(("rows", "functions"), [(140, 3), (300, 5), (600, 8)])
+def test_a_budget_decides_how_many_functions_are_summed(rows, functions):
     silos = simulate(10, mechanism="gp", sites=3, rows=rows, seed=1).silos
     scores, asked = common_scores(silos)
-    scores.ask_neighbourhoods([(0, 0b10)])
-    scores.ask_joint([(0, 0), (0, 0b10), (0, bits(list(range(1, 10))))])
-    grams = [array for *_, answer in asked.tasks for name, array in answer.items() if name.startswith("second")]
-    assert len(grams) == 4
-    sizes = [len(from_triangle(gram)) for gram in grams]
-    assert 6 * max(sizes) <= 3 * rows + 6  # a constant function more
-    (pairs,) = [bool(arrays["pairs"]) for name, arrays, _ in asked.tasks if name == "search.gram"]
-    assert pairs == (rows == 600)
+    search = OrderSearch(scores, nothing_known(10))
+    dag = refine(scores, nothing_known(10), search.graph(search.improve([search.first_order()])[0]))
+    weigh(dag, scores, search, nothing_known(10), 0.95)
+    (summed,) = [int(arrays["functions"]) for name, arrays, _ in asked.tasks if name == "search.gram"]
+    assert summed == functions
+    numbers = sum(np.size(array) for *_, answer in asked.tasks for array in answer.values())
+    assert numbers <= 10 * 3 * rows / 4
 
 
 def test_too_few_rows_for_sums_are_refused_before_anything_is_summed():
-    silos = simulate(10, mechanism="gp", sites=3, rows=150, seed=1).silos
+    silos = simulate(10, mechanism="gp", sites=3, rows=130, seed=1).silos
     scores, asked = common_scores(silos)
-    with pytest.raises(FeddagError, match=r"fewer than 480 rows .* There are 450 at 3 sites. Choose sharing='graph'"):
+    with pytest.raises(FeddagError, match=r"10 variables take 398 rows; there are 390 at 3 sites. Choose sharing="):
         scores.ask_neighbourhoods([(0, 0b10)])
     assert [name for name, *_ in asked.tasks] == ["search.rows"]
 
 
 def test_a_site_refuses_sums_of_too_many_functions():
-    specs = search_tasks(10, common_mechanisms=True)
-
-    def check(task):
-        find_task("a", task, specs).check_task("a", task, 2)
-
     frame = {"origin": np.zeros(10), "scale": np.ones(10)}
-    for pairs, rows, fits in ((False, 480, True), (False, 479, False), (True, 1560, True), (True, 1559, False)):
-        task = Task("search.gram", 0, {}, {**frame, "rows": np.array(rows), "pairs": np.array(pairs)}, (0, 1))
-        if fits:
-            check(task)
-        else:
-            with pytest.raises(FeddagError, match=r"Site 'a' refuses search.gram: .* 6 rows or more for each function"):
-                check(task)
-    sets = np.array([[0] * 10, [1, 1] + [0] * 8], dtype=np.uint8)
-    of_families = {**frame, "parents": sets}
-    check(Task("search.family-grams", 0, {}, of_families | {"rows": np.array(96)}, (0, 1)))
-    with pytest.raises(FeddagError, match=r"Site 'a' refuses search.family-grams: .* 6 rows or more for each function"):
-        check(Task("search.family-grams", 0, {}, of_families | {"rows": np.array(95)}, (0, 1)))
+
+    def check(functions, rows, sites):
+        arrays = frame | {"rows": np.array(rows), "functions": np.array(functions)}
+        task = Task("search.gram", 0, {}, arrays, tuple(range(sites)))
+        find_task("a", task, search_tasks(10, sites, common_mechanisms=True)).check_task("a", task, sites)
+
+    check(3, 398, sites=2)
+    check(8, 1528, sites=2)
+    check(8, 100, sites=1)  # nothing leaves
+    for functions, rows in ((3, 397), (8, 1527)):
+        with pytest.raises(FeddagError, match=r"Site 'a' refuses search.gram: .* 0.25 numbers for each value"):
+            check(functions, rows, sites=2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -219,7 +232,7 @@ def test_edge_scores_tell_what_each_edge_is_worth():
             continue
         change = joint_score(scores, other) - joint_score(scores, dag)
         sign = 1 if dag[i, j] else -1
-        assert worth[i, j] == pytest.approx(sign * 300 * change, abs=1e-6)
+        assert worth[i, j] == pytest.approx(sign * 330 * change, abs=1e-6)
 
 
 def test_a_required_edge_has_its_worth_too():
@@ -282,7 +295,7 @@ def test_chance_is_not_called_a_sure_edge():
 
 
 def test_linear_gaussian_data_give_the_equivalence_class():
-    simulation = simulate(6, mechanism="linear", sites=3, rows=600, noise_deviation_range=(0.5, 1.5), seed=2)
+    simulation = simulate(6, mechanism="linear", sites=3, rows=1500, noise_deviation_range=(0.5, 1.5), seed=2)
     truth = simulation.truth.adjacency
     scores, _ = common_scores(simulation.silos)
     search = OrderSearch(scores, nothing_known(6))

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ from feddag.deployment.flare.environment import DATA, KIT, OWNER, POLICY
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT
 from feddag.deployment.flare.kits import Kit
 from feddag.deployment.server import build_server, run_study
-from feddag.deployment.site import build_site
+from feddag.deployment.site import build_site, tables_folder
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import not_kept, save_checkpoint
 from feddag.federation.policy import Policy
+from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.server_endpoint import Call, OutOfReachError, PausedError, ServerEndpoint
-from feddag.federation.site_endpoint import SiteEndpoint, kept_here
+from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.files import atomic_write
 from feddag.learners.status import Status
 
@@ -83,7 +85,7 @@ class StudyServer(FLComponent):
         study = kit.agreed_study(self._digest)
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
         over = _ending(collab.clients)
-        self._server = build_server(study, calls, kit.memory(study), self._report)
+        self._server = build_server(study, calls, kit.memory(study), kit.trust(), self._report)
         try:
             result = run_study(study, self._server, self._progress, self._report)
         finally:
@@ -153,23 +155,23 @@ class StudySite:
                 if self._endpoint is None and request != "ping":
                     self._endpoint = _endpoint(self._digest)
         except FeddagError as error:
-            message = str(error)
+            message, reason = str(error), error.reason if isinstance(error, RefusedError) else Refusal.DECLINED
         except OSError as error:
-            message = str(not_kept(Path(os.environ[KIT]), error))
+            message, reason = str(not_kept(Path(os.environ[KIT]), error)), Refusal.DECLINED
         else:
             return {} if self._endpoint is None else self._endpoint.reply(request, content)
         _log.error("%s", message)
-        return {"error": message}
+        return {"refusal": reason.word}
 
 
 def _endpoint(digest: str) -> SiteEndpoint:
     kit = Kit.open(os.environ[KIT], "site")
     _end_earlier_jobs()
     study = kit.agreed_study(digest)
-    with kept_here(kit.name, "read its table as the study says", _log.error):
-        silo = study.silo(kit.name, os.environ[DATA])
+    silo = study.silo(kit.name, os.environ[DATA])
     policy = Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy()
-    return build_site(study, silo, kit.memory(study), policy, lambda text: _log.info("%s: %s", kit.name, text))
+    report = partial(_log.info, "%s: %s", kit.name)
+    return build_site(study, silo, kit.memory(study), tables_folder(), kit.identity(), policy, report)
 
 
 def _end_earlier_jobs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from feddag.errors import FeddagError
 
 _NOTICE = timedelta(days=14)
 """How long before its end a certificate is warned of."""
-_REMEDY = "Have new kits made for all participants: feddag federation provision"
+_REMEDY = "Have it renewed by whoever has signed the kit (feddag federation renew), and install what comes back"
 
 
-def check_certificates(startup: Path, names: tuple[str, ...], now: datetime | None = None) -> str | None:
+def check_certificates(startup: Path, names: Sequence[str], now: datetime | None = None) -> str | None:
     """Refuse certificates that do not hold now; a warning where one soon will not."""
     now = now or datetime.now(UTC)
     warning = None
@@ -37,8 +38,8 @@ def _read(path: Path) -> Any:
     try:
         return flare("cryptography.x509").load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
-        raise FeddagError(f"{path} is not there. Unpack the kit again.") from None
+        raise FeddagError(f"{path} is not there. Install the kit again.") from None
     except ValueError as error:
         if isinstance(error, FeddagError):
             raise
-        raise FeddagError(f"{path} is damaged ({error}). Unpack the kit again.") from None
+        raise FeddagError(f"{path} is damaged ({error}). Install the kit again.") from None

@@ -14,7 +14,7 @@ from typing import Any
 
 _QUIET = 60.0
 """Seconds until the same reason is logged again: whoever is refused tries again at once."""
-_KIT = "Use the kit that was made with the others, or have new kits made for all: feddag federation provision."
+_KIT = "Use the kit that the others' authority has signed; or have it renewed: feddag federation renew."
 
 _log = logging.getLogger("feddag.federation")
 _told: dict[str, float] = {}

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
+from feddag.deployment.engine import KitRequest
 from feddag.deployment.flare.analyst import Analyst, analyst
 from feddag.deployment.flare.environment import DATA, POLICY
-from feddag.deployment.flare.kits import Kit, provision
+from feddag.deployment.flare.extra import flare
+from feddag.deployment.flare.kits import Kit
 from feddag.deployment.flare.processes import run
 from feddag.study import Study
 
@@ -42,7 +45,43 @@ class AnalystKit(Kit):
 class FlareEngine:
     """NVIDIA FLARE as a `feddag.deployment.engine.Engine`."""
 
-    provision = staticmethod(provision)
+    def provision(
+        self,
+        study_file: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        host: str,
+        port: int,
+        server_at: str | None = None,
+        requests: str | os.PathLike[str] | None = None,
+    ) -> dict[str, Path]:
+        """Make an authority and kits."""
+        return _provisioning().provision(study_file, out, host, port, server_at, requests)
+
+    def add(
+        self,
+        study_file: str | os.PathLike[str],
+        authority: str | os.PathLike[str],
+        requests: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+    ) -> dict[str, Path]:
+        """Sign the kits of those who join later."""
+        return _provisioning().add(study_file, authority, requests, out)
+
+    def renew(self, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Path]:
+        """Sign new certificates."""
+        return _provisioning().renew(authority, out)
+
+    def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:
+        """Return the fingerprints of an authority, and of those whose keys it has signed."""
+        return _provisioning().fingerprints(authority)
+
+    def request_kit(self, name: str, out: str | os.PathLike[str]) -> KitRequest:
+        """Make a participant's keys and its request."""
+        return _provisioning().request_kit(name, out)
+
+    def install(self, signed_kit: str | os.PathLike[str], kit: str | os.PathLike[str]) -> Kit:
+        """Install a signed kit."""
+        return _provisioning().install(signed_kit, kit)
 
     def open_server(self, folder: str | os.PathLike[str]) -> ServerKit:
         """Open the server's kit."""
@@ -55,3 +94,8 @@ class FlareEngine:
     def open_analyst(self, folder: str | os.PathLike[str]) -> AnalystKit:
         """Open the analyst's kit."""
         return AnalystKit.open(folder, "analyst")
+
+
+def _provisioning() -> Any:
+    """Import what needs FLARE and its cryptography only when it is called."""
+    return flare("feddag.deployment.flare.provisioning")

@@ -1,36 +1,37 @@
-"""Start-up kits: who may speak to whom, by certificates that FLARE's own provisioning makes.
+"""Start-up kits: who may speak to whom, by certificates.
 
-A kit is a folder for one participant: `startup/` (certificate, key, address of the server), `local/` (rules that its
-own feddag writes at every start), `study.toml` (what the participant agrees to), `feddag/` (what it must remember).
+A kit is a folder for one participant: `startup/` (certificates, TLS key, address of the server), `local/` (rules that
+its own feddag writes at every start), `study.toml` (what the participant agrees to), `feddag/` (its identity's key, the
+identities of the other sites, and what it must remember of each study). `provisioning` makes it.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import shutil
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from feddag.deployment.engine import ANALYST, SERVER
 from feddag.deployment.flare.certificates import check_certificates
 from feddag.deployment.flare.extra import flare
-from feddag.deployment.study_tasks import federated_learner
 from feddag.errors import FeddagError
-from feddag.files import atomic_write
+from feddag.federation.refusals import Refusal, RefusedError
+from feddag.files import atomic_write, check_private
 from feddag.study import Study
+
+if TYPE_CHECKING:
+    from feddag.federation.identities import SiteIdentity, Trust
 
 Role = Literal["server", "site", "analyst"]
 
 STUDY, MEMORY = "study.toml", "feddag"
+ROOT, IDENTITY_CERTIFICATE, IDENTITY_KEY = "rootCA.pem", "identity.crt", f"{MEMORY}/identity.key"
+ANALYST_ID = "analyst@feddag.study"
+"""The name by which FLARE knows the analyst."""
 
-_ORGANISATION = "feddag"
-_ANALYST = "analyst@feddag.study"
+_KNOWN = "identities.json"
 _ALLOWED = (
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
@@ -65,22 +66,27 @@ class Kit:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], role: Role) -> Self:
-        """Open a kit; refuse one of another role, or whose certificates do not hold now."""
+        """Open a kit; refuse one of another role, that others can read, or whose certificates do not hold now."""
         folder = Path(folder).absolute()
         path = folder / "startup" / {"server": "fed_server.json", "site": "fed_client.json"}.get(role, "fed_admin.json")
+        if not path.is_file():
+            raise FeddagError(f"{folder} is not the kit of a {role}: {path} is not there. Check the path.")
+        check_private(folder)
         try:
             start = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            raise FeddagError(f"{folder} is not the kit of a {role}: {path} is not there. Check the path.") from None
         except ValueError as error:
-            raise FeddagError(f"{path} is damaged ({error}). Unpack the kit again.") from None
+            raise FeddagError(f"{path} is damaged ({error}). Install the kit again.") from None
+        if not key_file(folder, role).is_file():
+            raise FeddagError(f"{key_file(folder, role)} is not there: the kit has lost its key. Restore it.")
         name = {
             "server": lambda: start["servers"][0]["admin_server"],
             "site": lambda: start["client"]["fqsn"],
             "analyst": lambda: start["admin"]["username"],
         }[role]()
-        own = "server.crt" if role == "server" else "client.crt"
-        return cls(folder, role, name, check_certificates(folder / "startup", (own, "rootCA.pem")))
+        certificates = [certificate_file(folder, role).name, ROOT]
+        if role == "site":
+            certificates.append(IDENTITY_CERTIFICATE)
+        return cls(folder, role, name, check_certificates(folder / "startup", certificates))
 
     @property
     def study_file(self) -> Path:
@@ -95,9 +101,10 @@ class Kit:
         """Return the kit's study; refuse any other than the one that the other side names."""
         study = self.study()
         if study.digest != digest:
-            raise FeddagError(
+            raise RefusedError(
+                Refusal.STUDY,
                 f"The {self.role} {self.name!r} has agreed to the study {study.digest[:12]}…, and was asked to take "
-                f"part in {digest[:12]}…. Give all participants the same study file."
+                f"part in {digest[:12]}…. Give all participants the same study file.",
             )
         return study
 
@@ -107,6 +114,16 @@ class Kit:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         return folder
+
+    def identity(self) -> SiteIdentity:
+        """Return what this site signs with, and whom it believes."""
+        secret, certificate = self.folder / IDENTITY_KEY, self.folder / "startup" / IDENTITY_CERTIFICATE
+        return flare("feddag.federation.identities").SiteIdentity.load(self.name, secret, certificate, self.trust())
+
+    def trust(self) -> Trust:
+        """Return whom this participant believes: the kit's authority, and identities that it has seen in any study."""
+        known = self.folder / MEMORY / _KNOWN
+        return flare("feddag.federation.identities").Trust.load(self.folder / "startup" / ROOT, known)
 
     def write_rules(self) -> None:
         """Write what FLARE may do here. This happens at every start: no kit, and no one on the wire, can widen it."""
@@ -130,83 +147,14 @@ class Kit:
         _write(local / "log_config.json", _log_config())
 
 
-def provision(
-    study_file: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    host: str,
-    port: int,
-    server_at: str | None = None,
-) -> dict[str, Path]:
-    """Make one kit for each site, for the server and for the analyst: new folders, by name, below `out`.
-
-    With `server_at`, a site hosts the server, so that no third party sees the graph: its folder holds three kits.
-    """
-    study = Study.load(study_file)
-    federated_learner(study)
-    if len(study.sites) < 2:
-        raise FeddagError(f"{study_file}: a federation has at least 2 sites. Name them, as [sites.NAME].")
-    names = [site.name for site in study.sites]
-    taken = [name for name in names if name in (SERVER, ANALYST, host)]
-    if taken:
-        raise FeddagError(f"{study_file}: a site cannot be called {taken[0]!r}. Rename it.")
-    out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FeddagError(f"{out} is not an empty folder. Name a new one for the kits.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.parent) as scratch:
-        made = _provisioned(Path(scratch), study.name, host, port, names)
-        kits = {SERVER: made / host, ANALYST: made / _ANALYST, **{name: made / name for name in names}}
-        places = {name: out / name for name in kits}
-        if server_at is not None:
-            study.site(server_at)
-            places |= {name: out / server_at / name for name in (SERVER, ANALYST, server_at)}
-        for name, folder in kits.items():
-            shutil.copyfile(study_file, folder / STUDY)
-            _keep_private(folder)
-            places[name].parent.mkdir(parents=True, exist_ok=True)
-            os.replace(folder, places[name])
-    return places
+def key_file(folder: Path, role: Role) -> Path:
+    """Return where a kit has its TLS key."""
+    return folder / "startup" / ("server.key" if role == "server" else "client.key")
 
 
-def _provisioned(scratch: Path, name: str, host: str, port: int, sites: list[str]) -> Path:
-    lighter = flare("nvflare.lighter.provision")
-    builders = flare("nvflare.lighter.prov_utils")
-    provisioner = flare("nvflare.lighter.provisioner")
-    participants: list[dict[str, Any]] = [
-        {"name": host, "type": "server", "org": _ORGANISATION, "fed_learn_port": port, "admin_port": port},
-        {"name": _ANALYST, "type": "admin", "org": _ORGANISATION, "role": "lead"},
-        *({"name": site, "type": "client", "org": _ORGANISATION} for site in sites),
-    ]
-    project = {
-        "api_version": 3,
-        "name": name,
-        "participants": participants,
-        "builders": [
-            {
-                "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
-                "args": {"template_file": ["master_template.yml"]},
-            },
-            {"path": "nvflare.lighter.impl.static_file.StaticFileBuilder", "args": {"config_folder": "config"}},
-            {"path": "nvflare.lighter.impl.cert.CertBuilder"},
-            {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
-        ],
-    }
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            made = provisioner.Provisioner(
-                str(scratch), builders.prepare_builders(project), builders.prepare_packager(project)
-            ).provision(lighter.prepare_project(project))
-    except (ValueError, RuntimeError) as error:
-        raise FeddagError(f"The kits could not be made: {error}. Check the names of sites and host.") from None
-    if made.get("build_error"):
-        raise FeddagError("The kits could not be made: FLARE's provisioning failed. Check the names of sites and host.")
-    return scratch / name / "prod_00"
-
-
-def _keep_private(folder: Path) -> None:
-    """Only the owner may read a kit: who has its key is the participant."""
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else 0o600)
+def certificate_file(folder: Path, role: Role) -> Path:
+    """Return where a kit has the certificate of its TLS key."""
+    return key_file(folder, role).with_suffix(".crt")
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ half a step, 2.7e-20, wherever it lies in this range: no scale has to be chosen,
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, UInt64
@@ -32,27 +33,52 @@ def limit(participants: int) -> float:
     return 2.0**62 / participants
 
 
-def encode_answer(answer: Answer, participants: int, site: str) -> tuple[Layout, Words]:
-    """Encode a site's weight, then its arrays times that weight."""
+def in_range(words: Words) -> bool:
+    """Return whether all numbers lie within ±2⁶², where every sum of sites that obey `limit` does.
+
+    The difference of two such numbers has fewer than 2¹²⁷ − 1 steps.
+    """
+    whole = words[1].view(np.int64)
+    return bool(((whole > -(2**62)) & (whole < 2**62)).all())
+
+
+class Total(NamedTuple):
+    """The sum of all sites' words, read."""
+
+    weight: float
+    """The sum of the sites' weights."""
+    clamped: int
+    """How many numbers of all sites were too large to be summed, or no numbers at all."""
+    mean: dict[str, np.ndarray]
+    """`Σ wₖ xₖ / Σ wₖ`, unless numbers were clamped."""
+
+
+def encode_answer(answer: Answer, participants: int) -> tuple[Layout, Words, int]:
+    """Encode a site's weight, then its arrays times that weight, then how many of these had to be clamped.
+
+    A number beyond `limit` becomes that limit, and what is no number becomes 0. The count is summed with all else, so
+    that the sum tells that it is worthless without telling whose numbers did not fit. The third value is that count.
+    """
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in answer.arrays.items()]
     words = np.empty((2, entries(layout)), np.uint64)
+    largest = float(np.nextafter(limit(participants), 0))
     weight = float(answer.weight)
-    _check_range(np.array([weight]), "weight", participants, site)
-    words[:, :1] = encode(np.array([weight]))
+    words[:, :1], clamped = _encode_within(np.array([weight]), largest)
     start = 1
-    for name, array in answer.arrays.items():
+    for array in answer.arrays.values():
         numbers = np.ravel(array)
         for begin in range(0, numbers.size, CHUNK):
             with np.errstate(over="ignore", invalid="ignore"):
                 weighted = weight * numbers[begin : begin + CHUNK].astype(np.float64)
-            _check_range(weighted, f"array {name} times its weight {weight:g}", participants, site)
-            words[:, start : start + weighted.size] = encode(weighted)
+            words[:, start : start + weighted.size], more = _encode_within(weighted, largest)
             start += weighted.size
-    return layout, words
+            clamped += more
+    words[:, start:] = encode(np.array([float(clamped)]))
+    return layout, words, clamped
 
 
-def decode_mean(words: Words, layout: Layout) -> dict[str, np.ndarray]:
-    """Return `Σ wₖ xₖ / Σ wₖ` from the sum of all sites' words."""
+def decode_total(words: Words, layout: Layout) -> Total:
+    """Read the sum of all sites' words."""
     sums = decode(words)
     if sums[0] <= 0:
         raise FeddagError(f"The weights of the sites add up to {sums[0]:g}. At least one must have rows.")
@@ -61,12 +87,12 @@ def decode_mean(words: Words, layout: Layout) -> dict[str, np.ndarray]:
         size = math.prod(shape)
         means[name] = (sums[start : start + size] / sums[0]).reshape(shape).astype(dtype)
         start += size
-    return means
+    return Total(float(sums[0]), int(sums[start]), means)
 
 
 def entries(layout: Layout) -> int:
-    """Count the numbers of an answer: all arrays, and the weight."""
-    return 1 + sum(math.prod(shape) for _, _, shape in layout)
+    """Count the numbers of an answer: the weight, all arrays, and the count of clamped ones."""
+    return 2 + sum(math.prod(shape) for _, _, shape in layout)
 
 
 def encode(values: Float64[np.ndarray, " entry"]) -> Words:
@@ -119,11 +145,7 @@ def _negated(words: Words, where: np.ndarray) -> Words:
     return turned
 
 
-def _check_range(values: np.ndarray, what: str, participants: int, site: str) -> None:
-    largest = limit(participants)
-    wrong = ~(np.abs(values) < largest)  # so that NaN is wrong too
-    if wrong.any():
-        raise FeddagError(
-            f"Site {site}: {what} holds {values[wrong][0]:g}, but a secure sum of {participants} sites takes finite "
-            f"numbers between ±{largest:.3g}. Give the columns smaller units, or standardise them."
-        )
+def _encode_within(values: Float64[np.ndarray, " entry"], largest: float) -> tuple[Words, int]:
+    """Encode numbers, clamped to ±`largest`, and count those for which this changed anything."""
+    fitting = np.clip(np.nan_to_num(values, nan=0.0, posinf=largest, neginf=-largest), -largest, largest)
+    return encode(fitting), int(np.count_nonzero(fitting != values))

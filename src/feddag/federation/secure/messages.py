@@ -12,10 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from feddag.errors import FeddagError
+from feddag.federation.identities import Trust
+from feddag.federation.refusals import Refusal, RefusedError
+from feddag.federation.secure import fixed_point
+from feddag.federation.secure.fixed_point import Words
+from feddag.federation.secure.sum_check import CHECK_BYTES, check_from_bytes
 from feddag.federation.terms import StudyTerms
 
 Message = dict[str, Any]
@@ -50,12 +56,22 @@ def _layout(value: Any) -> bool:
     )
 
 
+def _check(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) == CHECK_BYTES
+
+
 _ROUND = {"session": _is(bytes), "round": _is(int), "attempt": _is(int)}
 _SIGNED = {"site": _is(str), "signature": _is(bytes)}
 
 FIELDS: Mapping[str, Mapping[str, _Test]] = {
     # Once per session: sites say who they are, and all get to know all.
-    "advertisement": {"study": _is(bytes), "identity": _is(bytes), "channel": _is(bytes), **_SIGNED},
+    "advertisement": {
+        "study": _is(bytes),
+        "identity": _is(bytes),
+        "certificate": _is(bytes),
+        "channel": _is(bytes),
+        **_SIGNED,
+    },
     "roster": {"study": _is(bytes), "advertisements": _by_site(dict)},
     # Every round, in this order: from the server, from a site, and so on.
     "opening": {**_ROUND, "participants": _names},
@@ -67,13 +83,17 @@ FIELDS: Mapping[str, Mapping[str, _Test]] = {
         "threshold": _is(int),
         "mask": _is(bytes),
         "commitment": _is(bytes),
+        "question": _is(bytes),
+        "audit": _is(str),
     },
     "relay": {**_ROUND, "keys": _by_site(dict), "shares": _by_site(bytes)},
-    "masked": {**_ROUND, **_SIGNED, "keys": _is(bytes), "layout": _layout, "vector": _is(bytes)},
+    "masked": {**_ROUND, **_SIGNED, "keys": _is(bytes), "layout": _layout, "vector": _is(bytes), "check": _check},
     "survivors": {**_ROUND, "survivors": _names},
     "confirmed": {**_ROUND, **_SIGNED, "keys": _is(bytes), "survivors": _names},
     "unmask": {**_ROUND, "survivors": _names, "confirmations": _by_site(dict)},
     "revealed": {**_ROUND, **_SIGNED, "seeds": _by_site(bytes), "masks": _by_site(bytes)},
+    # With the next round's task: what came of it.
+    "sum": {**_ROUND, "survivors": _names, "layout": _layout, "words": _is(bytes), "check": _check},
 }
 
 
@@ -110,11 +130,6 @@ def _hashed(content: Any) -> Any:
             return [_hashed(each) for each in content]
         case _:
             return content
-
-
-def public_identity(identity: bytes) -> bytes:
-    """Return the public part of a site's identity (32 secret bytes): what a study pins."""
-    return Ed25519PrivateKey.from_private_bytes(identity).public_key().public_bytes_raw()
 
 
 def sign(message: Message, identity: bytes) -> Message:
@@ -189,9 +204,19 @@ class Roster:
     channels: Mapping[str, bytes]
     """X25519 keys with which sites seal letters to each other, for this session."""
 
+    @classmethod
+    def of(cls, message: Message) -> Roster:
+        """Return the roster of a message that has been checked."""
+        advertisements = message["advertisements"]
+        return cls(
+            session=digest(message),
+            identities={site: each["identity"] for site, each in advertisements.items()},
+            channels={site: each["channel"] for site, each in advertisements.items()},
+        )
 
-def read_advertisement(message: Message, terms: StudyTerms, known: Mapping[str, bytes]) -> Message:
-    """Return a site's advertisement, if the site signed it with the identity that is pinned, or `known` from before."""
+
+def read_advertisement(message: Message, terms: StudyTerms, trust: Trust) -> Message:
+    """Return a site's advertisement, if the site signed it with an identity that is certified and the pinned one."""
     check(message, "advertisement", "A site")
     site, identity = message["site"], message["identity"]
     if site not in terms.sites:
@@ -201,20 +226,21 @@ def read_advertisement(message: Message, terms: StudyTerms, known: Mapping[str, 
             f"Site {site} works on other terms: its study has hash {message['study'].hex()[:16]}, ours "
             f"{terms.study[:16]}. Give all sites the same study file."
         )
-    expected = terms.identities.get(site, known.get(site, identity))
-    if identity != expected:
+    pinned = terms.identities.get(site, identity)
+    if identity != pinned:
         raise FeddagError(
-            f"Site {site} shows identity {identity.hex()}, but {expected.hex()} is on record. Ask the site, by another "
+            f"Site {site} shows identity {identity.hex()}, but the study pins {pinned.hex()}. Ask the site, by another "
             f"way than this network, whether it has a new one; if not, somebody stands in between."
         )
+    trust.check(site, identity, message["certificate"])
     verify(message, identity)
     return message
 
 
-def read_roster(message: Message, terms: StudyTerms, known: Mapping[str, bytes]) -> Roster:
+def read_roster(message: Message, terms: StudyTerms, trust: Trust) -> Roster:
     """All sites' keys, each checked; a server that exchanges one is found out here."""
     check(message, "roster", "The server")
-    advertisements = {site: read_advertisement(each, terms, known) for site, each in message["advertisements"].items()}
+    advertisements = {site: read_advertisement(each, terms, trust) for site, each in message["advertisements"].items()}
     for site, each in advertisements.items():
         if each["site"] != site:
             raise FeddagError(f"The server gave out the keys of {each['site']} as those of {site}.")
@@ -224,17 +250,19 @@ def read_roster(message: Message, terms: StudyTerms, known: Mapping[str, bytes])
                 f"Two of the sites {', '.join(advertisements)} show the same {part} key. Each needs its own."
             )
     terms.threshold(list(advertisements))
-    return Roster(
-        session=digest(message),
-        identities={site: each["identity"] for site, each in advertisements.items()},
-        channels={site: each["channel"] for site, each in advertisements.items()},
-    )
+    return Roster.of(message)
 
 
 def read_round_key(
-    message: Message, site: str, attempt: Attempt, roster: Roster, participants: Sequence[str], threshold: int
+    message: Message,
+    site: str,
+    attempt: Attempt,
+    roster: Roster,
+    participants: Sequence[str],
+    threshold: int,
+    question: bytes,
 ) -> Message:
-    """Return a site's key for an attempt, if the site signed it for the same participants and threshold."""
+    """Return a site's key for an attempt, if the site signed it for the same participants, threshold and question."""
     check(message, "key", f"Site {site}")
     attempt.expect(message, f"Site {site}")
     if message["site"] != site or site not in participants:
@@ -245,4 +273,50 @@ def read_round_key(
             f"Site {site} has the participants {', '.join(message['participants'])} and a threshold of "
             f"{message['threshold']}, not {', '.join(participants)} and {threshold}. The server must tell all the same."
         )
+    if message["question"] != question:
+        raise RefusedError(
+            Refusal.COURSE,
+            f"Site {site} answers another question in {attempt}, or was shown other sums before it. The server must "
+            "tell all the same.",
+        )
     return message
+
+
+def read_sum(message: Message, terms: StudyTerms) -> tuple[Attempt, Words, int]:
+    """Return of which attempt a sum is, its numbers and their check."""
+    check(message, "sum", "The server")
+    terms.threshold(message["survivors"])
+    content, numbers = message["words"], fixed_point.entries(check_layout(message["layout"], "The server"))
+    if len(content) != fixed_point.ENTRY_BYTES * numbers:
+        raise FeddagError(f"The server sent {len(content)} bytes for a sum of {numbers} numbers of 16.")
+    return Attempt.of(message), fixed_point.from_bytes(content), check_from_bytes(message["check"])
+
+
+def read_total(message: Message, maximum_weight: float) -> fixed_point.Total:
+    """Return what a sum says; refuse one in which numbers had to be clamped, or weights are beyond what is allowed."""
+    total = fixed_point.decode_total(fixed_point.from_bytes(message["words"]), message["layout"])
+    what = f"Round {message['round'] + 1}"
+    if total.clamped:
+        raise FeddagError(
+            f"{what}: {total.clamped} numbers of the sites were too large to be summed, or no numbers; the sites' own "
+            "logs say whose. Bring columns to comparable scales: give them other units, or standardise them."
+        )
+    if total.weight > maximum_weight * len(message["survivors"]):
+        raise FeddagError(
+            f"{what}: {len(message['survivors'])} sites claim a weight of {total.weight:g}, and the study allows "
+            f"{maximum_weight:g} for each. Find out which site claims more rows than it has, or raise "
+            "federation.maximum_rows in a new study."
+        )
+    return total
+
+
+def check_layout(layout: fixed_point.Layout, sender: str) -> fixed_point.Layout:
+    """Return the layout, if all its arrays hold numbers."""
+    for name, dtype, _ in layout:
+        try:
+            numeric = np.dtype(dtype).kind in "fiub"
+        except TypeError:
+            numeric = False
+        if not numeric:
+            raise FeddagError(f"{sender}: array {name} is said to hold {dtype!r}. A sum takes numbers.")
+    return layout

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from feddag.errors import FeddagError
+from feddag.federation.identities import Trust
 from feddag.federation.secure import fixed_point
 from feddag.federation.secure.cryptography import (
     KEY_BYTES,
@@ -23,28 +25,29 @@ from feddag.federation.secure.messages import (
     Message,
     Roster,
     check,
+    check_layout,
     digest,
     read_advertisement,
     read_roster,
     read_round_key,
     verify,
 )
+from feddag.federation.secure.sum_check import check_from_bytes, check_mask, check_to_bytes
 from feddag.federation.terms import StudyTerms
 
 
 class SecureServer:
     """A session's server: it collects the sites' keys, then opens rounds."""
 
-    def __init__(self, terms: StudyTerms, identities: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, terms: StudyTerms, trust: Trust) -> None:
         self._terms = terms
-        self.identities = dict(identities or {})
-        """Those pinned in the study need not be given; those seen for the first time are added."""
+        self._trust = trust
         self._advertisements: dict[str, Message] = {}
         self._roster: Roster | None = None
 
     def add_advertisement(self, message: Message) -> None:
         """Take a site's keys for the session."""
-        read_advertisement(message, self._terms, self.identities)
+        read_advertisement(message, self._terms, self._trust)
         if self._roster is not None:
             raise FeddagError(f"Site {message['site']} comes after the session began. Set up a new session with it.")
         self._advertisements[message["site"]] = message
@@ -58,17 +61,20 @@ class SecureServer:
                 site: self._advertisements[site] for site in self._terms.sites if site in self._advertisements
             },
         }
-        self._roster = read_roster(message, self._terms, self.identities)
-        self.identities |= self._roster.identities
+        self._roster = read_roster(message, self._terms, self._trust)
         return message
 
-    def open(self, number: int, attempt: int, participants: Sequence[str]) -> SecureRound:
+    def open(
+        self, number: int, attempt: int, participants: Sequence[str], question: bytes, *, everyone: bool = False
+    ) -> SecureRound:
         """One attempt at a round. Rounds rise by one with each sum that is asked for, attempts with each retry."""
         if self._roster is None:
             raise FeddagError("A secure sum needs a session. Collect the sites' keys first.")
         if absent := [site for site in participants if site not in self._roster.channels]:
             raise FeddagError(f"Site {absent[0]} is to take part, but did not join this session. Set up a new one.")
-        return SecureRound(self._terms, self._roster, Attempt(self._roster.session, number, attempt), participants)
+        threshold = self._terms.threshold(participants, everyone=everyone)
+        attempt_ = Attempt(self._roster.session, number, attempt)
+        return SecureRound(self._terms, self._roster, attempt_, participants, threshold, question)
 
 
 class SecureRound:
@@ -78,21 +84,31 @@ class SecureRound:
     unless the engine asks it again. The messages that close an exchange refuse to go on with too few.
     """
 
-    def __init__(self, terms: StudyTerms, roster: Roster, attempt: Attempt, participants: Sequence[str]) -> None:
+    def __init__(
+        self,
+        terms: StudyTerms,
+        roster: Roster,
+        attempt: Attempt,
+        participants: Sequence[str],
+        threshold: int,
+        question: bytes,
+    ) -> None:
         self._terms = terms
         self._roster = roster
         self._attempt = attempt
         self._participants = list(participants)
-        self.threshold = terms.threshold(self._participants)
+        self.threshold = threshold
+        self._question = question
         self._prepared: dict[str, Message] = {}
         self._keys: dict[str, Message] = {}
-        self._masked: list[str] = []
+        self._masked: dict[str, Message] = {}
         self._layout: fixed_point.Layout = []
         self._total = np.zeros((2, 0), np.uint64)
+        self._total_check = 0
         self._survivors: list[str] = []
         self._confirmed: dict[str, Message] = {}
         self._revealed: dict[str, Message] = {}
-        self._mean: dict[str, np.ndarray] | None = None
+        self._unmasked = False
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -108,7 +124,9 @@ class SecureRound:
         check(message, "prepared", "A site")
         site = message["site"]
         self._expected(site, self._participants, self._prepared, closed=bool(self._keys))
-        read_round_key(message["key"], site, self._attempt, self._roster, self._participants, self.threshold)
+        read_round_key(
+            message["key"], site, self._attempt, self._roster, self._participants, self.threshold, self._question
+        )
         if set(message["shares"]) != set(self._participants) - {site}:
             raise FeddagError(f"Site {site}: its shares are for {', '.join(message['shares'])}, not for all others.")
         self._prepared[site] = message
@@ -127,27 +145,36 @@ class SecureRound:
         }
 
     def add_masked(self, message: Message) -> None:
-        """Check, and add to the total at once: one site's vector is not kept."""
+        """Take a site's masked numbers."""
         site = self._check(message, "masked", list(self._keys), self._masked, closed=bool(self._survivors))
         if message["keys"] != digest(self._keys):
             raise FeddagError(f"Site {site} masked its numbers for other members than {', '.join(self._keys)}.")
-        if self._masked and message["layout"] != self._layout:
-            raise FeddagError(
-                f"Site {site} sent {_named(message['layout'])}, site {self._masked[0]} {_named(self._layout)}. "
-                f"All must send the same arrays."
-            )
-        entries = _entries(message["layout"], site)
+        entries = fixed_point.entries(check_layout(message["layout"], f"Site {site}"))
         if len(message["vector"]) != fixed_point.ENTRY_BYTES * entries:
             raise FeddagError(f"Site {site} sent {len(message['vector'])} bytes for {entries} masked numbers of 16.")
-        if not self._masked:
-            self._layout, self._total = message["layout"], np.zeros((2, entries), np.uint64)
-        fixed_point.add(self._total, fixed_point.from_bytes(message["vector"]))
-        self._masked.append(site)
+        self._masked[site] = message
+
+    def drop_other_layouts(self) -> dict[str, str]:
+        """Drop the sites whose arrays are not those that most have sent, and return by name what is wrong with them."""
+        layouts = {site: _named(message["layout"]) for site, message in self._masked.items()}
+        if not layouts:
+            return {}
+        common, _ = Counter(layouts.values()).most_common(1)[0]
+        wrong = {site: found for site, found in layouts.items() if found != common}
+        for site in wrong:
+            del self._masked[site]
+        return {site: f"it sent {found}, and others {common}" for site, found in wrong.items()}
 
     def survivors_message(self) -> Message:
         """To each site whose numbers are in the total: who else's are. It cannot change from here on."""
         self._enough(self._masked, "have sent their numbers")
+        vectors = [fixed_point.from_bytes(message["vector"]) for message in self._masked.values()]
         self._survivors = sorted(self._masked)
+        self._layout = self._masked[self._survivors[0]]["layout"]
+        self._total = np.zeros_like(vectors[0])
+        for vector in vectors:
+            fixed_point.add(self._total, vector)
+        self._total_check = sum(check_from_bytes(message["check"]) for message in self._masked.values())
         return self._attempt.message("survivors", survivors=self._survivors)
 
     def add_confirmed(self, message: Message) -> None:
@@ -170,20 +197,25 @@ class SecureRound:
             raise FeddagError(f"Site {site} revealed shares for other sites than those of this sum.")
         self._revealed[site] = message
 
-    def mean(self) -> dict[str, np.ndarray]:
-        """Return the weighted mean of the survivors' arrays, as `weighted_mean` to the step of the fixed point."""
-        if self._mean is None:
+    def sum_message(self) -> Message:
+        """Return the sum of the survivors' numbers, unmasked: what the sites check, and `read_total` reads."""
+        if not self._unmasked:
             self._enough(self._revealed, "have helped to unmask")
             secrets = {site: self._recovered(site, "seeds") for site in self._survivors}
             mask_keys = {site: self._recovered(site, "masks") for site in self._keys if site not in self._survivors}
             for secret in secrets.values():
-                add_mask(self._total, self_seed(secret, self._attempt), times=-1)
+                self._take_off(self_seed(secret, self._attempt), times=1)
             for dropped, private in mask_keys.items():
                 for site in self._survivors:
                     seed = pairwise_seed(private, self._keys[site]["mask"], self._attempt, dropped, site)
-                    add_mask(self._total, seed, times=-mask_order(site, dropped))
-            self._mean = fixed_point.decode_mean(self._total, self._layout)
-        return self._mean
+                    self._take_off(seed, times=mask_order(site, dropped))
+            self._unmasked = True
+        words, check_ = fixed_point.to_bytes(self._total), check_to_bytes(self._total_check)
+        return self._attempt.message("sum", survivors=self._survivors, layout=self._layout, words=words, check=check_)
+
+    def _take_off(self, seed: bytes, *, times: int) -> None:
+        add_mask(self._total, seed, times=-times)
+        self._total_check -= times * check_mask(seed)
 
     def _recovered(self, site: str, kind: str) -> bytes:
         """Join a self mask's secret, or a dropped site's mask key, and check it against what the site announced."""
@@ -237,17 +269,6 @@ class SecureRound:
                 f"{self._attempt}: only {len(present)} sites {what}, {self.threshold} are needed to protect the sum. "
                 f"Wait for {', '.join(missing)}, or try again later; there is no unprotected sum."
             )
-
-
-def _entries(layout: fixed_point.Layout, site: str) -> int:
-    for name, dtype, _ in layout:
-        try:
-            numeric = np.dtype(dtype).kind in "fiub"
-        except TypeError:
-            numeric = False
-        if not numeric:
-            raise FeddagError(f"Site {site}: array {name} is said to hold {dtype!r}. A sum takes numbers.")
-    return fixed_point.entries(layout)
 
 
 def _named(layout: fixed_point.Layout) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from feddag.errors import FeddagError
+from feddag.federation.identities import SiteIdentity
 from feddag.federation.protocol import Answer
+from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.secure import fixed_point
 from feddag.federation.secure.cryptography import (
     KEY_BYTES,
@@ -16,6 +18,7 @@ from feddag.federation.secure.cryptography import (
     add_mask,
     agreed_key,
     commitment,
+    derived_key,
     mask_order,
     pairwise_seed,
     public_key,
@@ -30,12 +33,13 @@ from feddag.federation.secure.messages import (
     Roster,
     check,
     digest,
-    public_identity,
     read_roster,
     read_round_key,
+    read_sum,
     sign,
     verify,
 )
+from feddag.federation.secure.sum_check import check_mask, check_of, check_to_bytes, is_true_sum
 from feddag.federation.terms import StudyTerms
 
 PREPARED, MASKED, CONFIRMED, REVEALED = "prepared", "masked", "confirmed", "revealed"
@@ -54,18 +58,43 @@ class _Round:
     mask_key: bytes
     self_secret: bytes
     """This and the one before are forgotten as soon as the site has masked: others hold their shares."""
+    question: bytes
+    check_share: bytes
+    """This site's part of the key by which the members check the sum."""
     shares: dict[str, bytes]
     """By site: one share of its self mask's secret, one of its mask key."""
     phase: str = PREPARED
     keys: bytes = b""
     members: list[str] = field(default_factory=list)
     """Those whose masks are in this site's numbers."""
+    check_key: bytes = b""
+    layout: fixed_point.Layout = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
     """The one set whose sum this site has confirmed."""
 
     @property
     def id(self) -> Attempt:
         return Attempt(self.session, self.round, self.attempt)
+
+    @property
+    def awaited(self) -> _Awaited:
+        return _Awaited(self.session, self.round, self.attempt, self.survivors, self.check_key, self.layout)
+
+
+@dataclass(frozen=True)
+class _Awaited:
+    """The one sum that this site has confirmed for a round, whatever session it is unmasked in.
+
+    Until it has confirmed one, the last that has its numbers: the others may complete it while this site is cut off.
+    """
+
+    session: bytes
+    round: int
+    attempt: int
+    survivors: list[str]
+    """Empty until the site has confirmed them."""
+    check_key: bytes
+    layout: fixed_point.Layout
 
 
 class SecureSite:
@@ -80,7 +109,7 @@ class SecureSite:
         self,
         name: str,
         terms: StudyTerms,
-        identity: bytes,
+        identity: SiteIdentity,
         *,
         keep: Callable[[Message], None],
         state: Message | None = None,
@@ -88,20 +117,24 @@ class SecureSite:
     ) -> None:
         if name not in terms.sites:
             raise FeddagError(f"Site {name} is none of the study's sites {', '.join(terms.sites)}.")
-        if terms.identities.get(name, public_identity(identity)) != public_identity(identity):
+        if identity.name != name:
+            raise FeddagError(f"Site {name}: its identity is certified as that of {identity.name}. Use its own kit.")
+        if terms.identities.get(name, identity.public) != identity.public:
             raise FeddagError(f"Site {name}: its identity key is not the one that the study pins. Use that one.")
         self.name = name
         self._terms = terms
-        self._identity = identity
+        self._certified = identity
+        self._identity = identity.secret
         self._keep = keep
         self._randomness = randomness
-        self.identities: dict[str, bytes] = {}
-        """The public keys under which the other sites were first seen, or are pinned."""
         self._channel_key = b""
         self._advertisement: Message = {}
         self._roster_message: Message = {}
         self._roster: Roster | None = None
         self._round: _Round | None = None
+        self._awaited: _Awaited | None = None
+        self.clamped = 0
+        """How many numbers of the last answer did not fit."""
         if state is not None:
             self._restore(state)
 
@@ -110,28 +143,37 @@ class SecureSite:
         return {
             "study": self._terms.digest,
             "site": self.name,
-            "identities": dict(self.identities),
             "channel_key": self._channel_key,
             "advertisement": self._advertisement,
             "roster": self._roster_message,
             "round": asdict(self._round) if self._round else {},
+            "awaited": asdict(self._awaited) if self._awaited else {},
         }
 
     def _restore(self, state: Message) -> None:
         try:
             if (state["study"], state["site"]) != (self._terms.digest, self.name):
                 raise FeddagError(f"Site {self.name}: the kept state is that of {state['site']}, or of another study.")
-            self.identities = dict(state["identities"])
             self._channel_key = state["channel_key"]
             self._advertisement = state["advertisement"]
             self._roster_message = state["roster"]
-            if self._roster_message:
-                self._roster = read_roster(self._roster_message, self._terms, self.identities)
+            if self._roster_message:  # checked before it was kept; a certificate that ended since ends no round
+                self._roster = Roster.of(self._roster_message)
             self._round = _Round(**state["round"]) if state["round"] else None
+            self._awaited = _Awaited(**state["awaited"]) if state["awaited"] else None
         except (KeyError, TypeError) as error:
             raise FeddagError(
                 f"Site {self.name}: the kept state cannot be read ({error}). Remove it, and set up a new session."
             ) from None
+
+    @property
+    def question(self) -> bytes:
+        """The digest of the question that the attempt under way is for; empty where there is none."""
+        return self._round.question if self._round else b""
+
+    def stands_for(self, round_: int) -> bool:
+        """Return whether this site has confirmed a sum of a round."""
+        return self._awaited is not None and self._awaited.round == round_ and bool(self._awaited.survivors)
 
     # Once per session
 
@@ -144,7 +186,8 @@ class SecureSite:
                 "kind": "advertisement",
                 "study": self._terms.digest,
                 "site": self.name,
-                "identity": public_identity(self._identity),
+                "identity": self._certified.public,
+                "certificate": self._certified.certificate,
                 "channel": public_key(self._channel_key),
             },
             self._identity,
@@ -153,20 +196,28 @@ class SecureSite:
         return self._advertisement
 
     def accept(self, message: Message) -> None:
-        """Check all sites' keys, and remember the identities of those seen for the first time."""
-        roster = read_roster(message, self._terms, self.identities)
+        """Check all sites' keys and certificates, and remember the identities of those seen for the first time."""
+        trust = self._certified.trust
+        roster = read_roster(message, self._terms, trust)
         if message["advertisements"].get(self.name) != self._advertisement:
             raise FeddagError(f"Site {self.name}: the server gave out other keys for it than it made. Set up anew.")
         if self._roster is not None and self._roster.session != roster.session:
             raise FeddagError(f"Site {self.name}: the server gave out a second list of keys. Set up a new session.")
         self._roster_message, self._roster = message, roster
-        self.identities |= roster.identities
+        trust.known.remember({site: each for site, each in roster.identities.items() if site != self.name})
         self._keep(self.snapshot())
 
     # Every round
 
-    def prepare(self, message: Message) -> Message:
-        """Make this attempt's keys, and share their secrets among the participants, sealed."""
+    def prepare(self, message: Message, question: bytes, *, audit: str = "", everyone: bool = False) -> Message:
+        """Make this attempt's keys, and share their secrets among the participants, sealed.
+
+        Args:
+            message: The server's opening.
+            question: The digest of what is asked and of all sums before: members whose digests differ do not sum.
+            audit: The head of this site's audit log, for the others to remember.
+            everyone: Whether the sum must hold every site of the study.
+        """
         check(message, "opening", "The server")
         attempt, participants = Attempt.of(message), message["participants"]
         roster = self._session(attempt)
@@ -176,8 +227,8 @@ class SecureSite:
                 f"Site {self.name}: {attempt} is said to be of {', '.join(participants)}. Only those of this session "
                 f"can take part ({', '.join(roster.channels)}), and {self.name} must be one."
             )
-        threshold = self._terms.threshold(participants)
-        mask_key, self_secret = self._randomness(KEY_BYTES), self._randomness(KEY_BYTES)
+        threshold = self._terms.threshold(participants, everyone=everyone)
+        mask_key, self_secret, check_share = (self._randomness(KEY_BYTES) for _ in range(3))
         key = sign(
             attempt.message(
                 "key",
@@ -186,6 +237,8 @@ class SecureSite:
                 threshold=threshold,
                 mask=public_key(mask_key),
                 commitment=commitment(self_secret, attempt),
+                question=question,
+                audit=audit,
             ),
             self._identity,
         )
@@ -197,7 +250,8 @@ class SecureSite:
         for site, share in shares.items():
             if site != self.name:
                 envelope = self._envelope(attempt, self.name, site)
-                letters[site] = seal(self._letter_key(site, envelope), share, envelope, self._randomness)
+                content = share + check_share
+                letters[site] = seal(self._letter_key(site, envelope), content, envelope, self._randomness)
         self._round = _Round(
             session=attempt.session,
             round=attempt.round,
@@ -207,6 +261,8 @@ class SecureSite:
             key=key,
             mask_key=mask_key,
             self_secret=self_secret,
+            question=question,
+            check_share=check_share,
             shares={self.name: shares[self.name]},
         )
         self._keep(self.snapshot())
@@ -218,38 +274,59 @@ class SecureSite:
         current = self._under_way(message, PREPARED)
         attempt, roster = current.id, self._session(current.id)
         keys = {
-            site: read_round_key(key, site, attempt, roster, current.participants, current.threshold)
+            site: read_round_key(key, site, attempt, roster, current.participants, current.threshold, current.question)
             for site, key in message["keys"].items()
         }
         if keys.get(self.name) != current.key:
             raise FeddagError(f"Site {self.name}: the server gave out another key for it than it made in {attempt}.")
         self._enough(list(keys), current, "have made keys")
         others = [site for site in keys if site != self.name]
-        shares = {site: self._open_share(attempt, site, message["shares"]) for site in others}
+        letters = {site: self._open_letter(attempt, site, message["shares"]) for site in others}
+        check_shares = {site: letter[2 * SHARE_BYTES :] for site, letter in letters.items()}
+        current.check_key = derived_key(
+            digest(check_shares | {self.name: current.check_share}), attempt.message("check of the sum")
+        )
 
-        layout, words = fixed_point.encode_answer(answer, len(current.participants), self.name)
-        add_mask(words, self_seed(current.self_secret, attempt), times=1)
+        current.layout, words, self.clamped = fixed_point.encode_answer(answer, len(current.participants))
+        check_ = check_of(words, current.check_key)
+        masks = {self_seed(current.self_secret, attempt): 1}
         for site in others:
             seed = pairwise_seed(current.mask_key, keys[site]["mask"], attempt, self.name, site)
-            add_mask(words, seed, times=mask_order(self.name, site))
+            masks[seed] = mask_order(self.name, site)
+        for seed, times in masks.items():
+            add_mask(words, seed, times=times)
+            check_ += times * check_mask(seed)
 
         current.mask_key = current.self_secret = b""
-        current.shares |= shares
+        current.shares |= {site: letter[: 2 * SHARE_BYTES] for site, letter in letters.items()}
         current.keys, current.members, current.phase = digest(keys), list(keys), MASKED
+        if not self.stands_for(current.round):
+            self._awaited = current.awaited
         self._keep(self.snapshot())
-        vector = fixed_point.to_bytes(words)
-        content = attempt.message("masked", site=self.name, keys=current.keys, layout=layout, vector=vector)
+        content = attempt.message(
+            "masked",
+            site=self.name,
+            keys=current.keys,
+            layout=current.layout,
+            vector=fixed_point.to_bytes(words),
+            check=check_to_bytes(check_),
+        )
         return sign(content, self._identity)
 
-    def confirm(self, message: Message) -> Message:
-        """Sign the set of sites whose numbers arrived; this site will help to unmask their sum and no other."""
+    def confirm(self, message: Message, permit: Callable[[list[str]], None] = lambda survivors: None) -> Message:
+        """Sign the set of sites whose numbers arrived; this site will help to unmask their sum and no other.
+
+        This holds for the round, not for the attempt or the session alone. `permit` may refuse the set by raising.
+        """
         check(message, "survivors", "The server")
         current = self._under_way(message, MASKED, CONFIRMED, REVEALED)
         survivors = sorted(message["survivors"])
-        if current.phase != MASKED and survivors != current.survivors:
-            raise FeddagError(
-                f"Site {self.name}: in {current.id} it stands for the sum of {', '.join(current.survivors)}, and "
-                f"refuses a second one, of {', '.join(survivors)}: their difference would lay open what some site sent."
+        awaited = self._awaited
+        if awaited is not None and self.stands_for(current.round) and survivors != awaited.survivors:
+            raise RefusedError(
+                Refusal.ROSTER,
+                f"Site {self.name}: in {current.id} it stands for the sum of {', '.join(awaited.survivors)}, and "
+                f"refuses a second one, of {', '.join(survivors)}: the difference would lay open what some site sent.",
             )
         if self.name not in survivors or not set(survivors) <= set(current.members):
             raise FeddagError(
@@ -258,7 +335,9 @@ class SecureSite:
             )
         self._enough(survivors, current, "have sent numbers")
         if current.phase == MASKED:
+            permit(survivors)
             current.survivors, current.phase = survivors, CONFIRMED
+            self._awaited = current.awaited
         self._keep(self.snapshot())
         content = current.id.message("confirmed", site=self.name, keys=current.keys, survivors=survivors)
         return sign(content, self._identity)
@@ -280,6 +359,39 @@ class SecureSite:
         masks = {site: current.shares[site][length:] for site in current.members if site not in seeds}
         return sign(current.id.message("revealed", site=self.name, seeds=seeds, masks=masks), self._identity)
 
+    # With the next round's task
+
+    def check_sum(self, message: Message) -> None:
+        """Refuse a sum that is not the one which this site has confirmed, or has numbers in.
+
+        A site that had no part in it cannot tell: it relies on those who had, whose signed keys name the course of the
+        study before they go on.
+        """
+        attempt, words, sum_check = read_sum(message, self._terms)
+        awaited, survivors = self._awaited, message["survivors"]
+        if awaited is None or awaited.round != attempt.round:
+            awaited = None
+        if self.name not in survivors and not (awaited and awaited.survivors):
+            return
+        if awaited is None or (attempt.session, attempt.attempt) != (awaited.session, awaited.attempt):
+            raise RefusedError(
+                Refusal.COURSE,
+                f"Site {self.name}: the server shows a sum of {', '.join(survivors)} for {attempt}, and this site has "
+                "confirmed none, or another. Look into the server.",
+            )
+        if awaited.survivors and survivors != awaited.survivors:
+            raise RefusedError(
+                Refusal.COURSE,
+                f"Site {self.name}: the server shows a sum of {', '.join(survivors)} for {attempt}, and the one that "
+                f"this site has confirmed is of {', '.join(awaited.survivors)}. Look into the server.",
+            )
+        if message["layout"] != awaited.layout or not is_true_sum(words, sum_check, awaited.check_key, len(survivors)):
+            raise RefusedError(
+                Refusal.COURSE,
+                f"Site {self.name}: the sum that the server shows for {attempt} is not what the sites have sent. Look "
+                "into the server.",
+            )
+
     # What it checks, and how it reads its letters
 
     def _session(self, attempt: Attempt) -> Roster:
@@ -293,11 +405,6 @@ class SecureSite:
             return
         if (attempt.round, attempt.attempt) <= (last.round, last.attempt):
             raise FeddagError(f"Site {self.name}: {attempt} comes after {last.id}. Numbers must rise.")
-        if attempt.round == last.round and last.phase == REVEALED:
-            raise FeddagError(
-                f"Site {self.name}: it has helped to unmask {last.id}, and joins no further attempt of that round: two "
-                f"sums of one round differ by single sites' numbers. Complete it, or go on to the next round."
-            )
 
     def _under_way(self, message: Message, *phases: str) -> _Round:
         current = self._round
@@ -339,11 +446,12 @@ class SecureSite:
         """Derive a key for one letter, from its sender, receiver and attempt."""
         return agreed_key(self._channel_key, self._session(Attempt.of(envelope)).channels[other], envelope, other)
 
-    def _open_share(self, attempt: Attempt, sender: str, letters: Mapping[str, bytes]) -> bytes:
+    def _open_letter(self, attempt: Attempt, sender: str, letters: Mapping[str, bytes]) -> bytes:
+        """Return a site's two shares, and its part of the key that checks the sum."""
         if sender not in letters:
             raise FeddagError(f"Site {self.name}: the shares of site {sender} did not come with its key in {attempt}.")
         envelope = self._envelope(attempt, sender, self.name)
-        share = unseal(self._letter_key(sender, envelope), letters[sender], envelope)
-        if len(share) != 2 * SHARE_BYTES:
-            raise FeddagError(f"Site {sender}: its shares for {self.name} have {len(share)} bytes. Leave it out.")
-        return share
+        letter = unseal(self._letter_key(sender, envelope), letters[sender], envelope)
+        if len(letter) != 2 * SHARE_BYTES + KEY_BYTES:
+            raise FeddagError(f"Site {sender}: its letter for {self.name} has {len(letter)} bytes. Leave it out.")
+        return letter

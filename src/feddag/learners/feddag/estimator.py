@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, cast
 
 import jax
@@ -55,6 +55,7 @@ from feddag.models.pytrees import flatten, unflatten
 from feddag.silos import CheckedSilos, Silo
 
 
+@dataclass(eq=False, repr=False)
 class FedDAG(FederatedLearner):
     """Learn one causal graph from the tables of many sites.
 
@@ -135,71 +136,40 @@ class FedDAG(FederatedLearner):
         "workers": WORKERS,
     }
 
-    U_: Float[np.ndarray, "..."]
-    mechanisms_: dict[str, Parameters]
-    means_: dict[str, Float[np.ndarray, " node"]]
-    history_: FedDAGHistory | dict[str, FedDAGHistory]
+    U_: Float[np.ndarray, "..."] = field(init=False)
+    mechanisms_: dict[str, Parameters] = field(init=False)
+    means_: dict[str, Float[np.ndarray, " node"]] = field(init=False)
+    history_: FedDAGHistory | dict[str, FedDAGHistory] = field(init=False)
 
-    def __init__(
-        self,
-        sharing: Literal["graph", "all", "none"] = "graph",
-        model: Literal["mlp", "linear", "notears-mlp", "dag-gnn"] = "mlp",
-        *,
-        acyclicity: Literal["trace-exponential", "log-det", "polynomial"] = "trace-exponential",
-        participation: float = 1.0,
-        weighting: Literal["equal", "rows"] = "equal",
-        alpha_init: float = 0.0,
-        rho_init: float | None = None,
-        rho_max: float = 1e14,
-        beta: float | None = None,
-        gamma: float = 0.25,
-        h_tol: float = 1e-10,
-        it_max: int = 25,
-        it_inner: int = 1000,
-        it_fl: int = 200,
-        patience: int | None = None,
-        rho_update: Literal["repeat", "once"] = "repeat",
-        l1: float = 0.01,
-        learning_rate: float = 0.03,
-        temperature: float = 0.2,
-        hidden_layers: int = 4,
-        hidden_units: int | None = None,
-        threshold: float | None = None,
-        required: Edges = (),
-        forbidden: Edges = (),
-        tiers: Sequence[Sequence[str]] = (),
-        exogenous: Sequence[str] = (),
-        seed: int = 0,
-        workers: int | None = None,
-    ) -> None:
-        self.sharing = sharing
-        self.model = model
-        self.acyclicity = acyclicity
-        self.participation = participation
-        self.weighting = weighting
-        self.alpha_init = alpha_init
-        self.rho_init = rho_init
-        self.rho_max = rho_max
-        self.beta = beta
-        self.gamma = gamma
-        self.h_tol = h_tol
-        self.it_max = it_max
-        self.it_inner = it_inner
-        self.it_fl = it_fl
-        self.patience = patience
-        self.rho_update = rho_update
-        self.l1 = l1
-        self.learning_rate = learning_rate
-        self.temperature = temperature
-        self.hidden_layers = hidden_layers
-        self.hidden_units = hidden_units
-        self.threshold = threshold
-        self.required = required
-        self.forbidden = forbidden
-        self.tiers = tiers
-        self.exogenous = exogenous
-        self.seed = seed
-        self.workers = workers
+    sharing: Literal["graph", "all", "none"] = "graph"
+    model: Literal["mlp", "linear", "notears-mlp", "dag-gnn"] = "mlp"
+    _: KW_ONLY
+    acyclicity: Literal["trace-exponential", "log-det", "polynomial"] = "trace-exponential"
+    participation: float = 1.0
+    weighting: Literal["equal", "rows"] = "equal"
+    alpha_init: float = 0.0
+    rho_init: float | None = None
+    rho_max: float = 1e14
+    beta: float | None = None
+    gamma: float = 0.25
+    h_tol: float = 1e-10
+    it_max: int = 25
+    it_inner: int = 1000
+    it_fl: int = 200
+    patience: int | None = None
+    rho_update: Literal["repeat", "once"] = "repeat"
+    l1: float = 0.01
+    learning_rate: float = 0.03
+    temperature: float = 0.2
+    hidden_layers: int = 4
+    hidden_units: int | None = None
+    threshold: float | None = None
+    required: Edges = ()
+    forbidden: Edges = ()
+    tiers: Sequence[Sequence[str]] = ()
+    exogenous: Sequence[str] = ()
+    seed: int = 0
+    workers: int | None = None
 
     def fit_silos(self, silos: CheckedSilos, context: FitContext) -> None:
         """Learn from all sites together; with `sharing="none"`, at every site alone."""
@@ -335,19 +305,12 @@ class FedDAG(FederatedLearner):
         """Return what the server needs to know before the first round."""
         rho_init, beta = default_pair(len(columns), self._shared(), self.acyclicity)
         full, rest = divmod(self.it_inner, self.it_fl)
+        schedule: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Schedule)}
+        schedule |= {"rho_init": self.rho_init or rho_init, "beta": self.beta or beta}
         return Plan(
             nodes=len(columns),
             objective=self._objective(columns),
-            schedule=Schedule(
-                alpha_init=self.alpha_init,
-                rho_init=self.rho_init or rho_init,
-                rho_max=self.rho_max,
-                beta=self.beta or beta,
-                gamma=self.gamma,
-                h_tol=self.h_tol,
-                it_max=self.it_max,
-                rho_update=self.rho_update,
-            ),
+            schedule=Schedule(**schedule),
             phases=(self.it_fl,) * full + ((rest,) if rest else ()),
             participants=1 if self.sharing == "none" else self._participants(sites),
             sharing=self._shared(),

@@ -57,6 +57,9 @@ class Plan:
     """Sub-problems that must leave a settled graph as it is before the run ends; `None` never ends it early."""
 
 
+_COUNTERS = ("phase", "round", "step", "seconds")
+
+
 @dataclass
 class _State:
     """Where the run stands; with the sites' own state, all that is needed to go on."""
@@ -158,11 +161,8 @@ class OuterLoop:
         rounds, graphs = state.history.snapshot()
         document = {
             "lagrangian": asdict(state.lagrangian),
-            "phase": state.phase,
-            "round": state.round,
-            "step": state.step,
-            "seconds": state.seconds,
             "rounds": rounds,
+            **{name: getattr(state, name) for name in _COUNTERS},
         }
         return document, prefixed("shared", state.shared) | prefixed("graphs", graphs)
 
@@ -171,10 +171,7 @@ class OuterLoop:
         self._state = _State(
             lagrangian=AugmentedLagrangian(**document["lagrangian"]),
             shared=under("shared", arrays),
-            phase=document["phase"],
-            round=document["round"],
-            step=document["step"],
-            seconds=document["seconds"],
+            **{name: document[name] for name in _COUNTERS},
             history=FedDAGHistory.restored(document["rounds"], under("graphs", arrays)),
         )
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import pandas as pd
-from jaxtyping import Int8
 from scipy.stats import norm
 
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
@@ -26,10 +25,9 @@ from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.order_search import OrderSearch
-from feddag.learners.search.refinement import climb, coarse_gain
+from feddag.learners.search.refinement import Graph, climb, coarse_gain
 from feddag.learners.search.scores import Family, Scores, families_of
 
-Graph = Int8[np.ndarray, "node node"]
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
 Worse = tuple[float, float]

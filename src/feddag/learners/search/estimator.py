@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -46,12 +46,14 @@ from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
 
 
+@dataclass(eq=False, repr=False)
 class EvidenceSearch(FederatedLearner):
     """Learn one causal graph from the tables of many sites by search, whatever the units of their columns.
 
     Args:
         sharing: `"graph"`: each site has its own mechanisms, and what leaves it is one number per family inside a sum;
-            `"all"`: mechanisms are common to all sites, and what leaves a site are Gram matrices inside a sum.
+            `"all"`: mechanisms may be common to all sites, and what leaves a site is also a Gram matrix inside a sum,
+            as large as a budget of one number for each four values of all sites allows.
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -105,40 +107,25 @@ class EvidenceSearch(FederatedLearner):
         "workers": WORKERS,
     }
 
-    dag_: CausalGraph
-    edge_evidence_: pd.DataFrame
-    edge_frequencies_: Float[np.ndarray, "node node"]
-    score_: float
-    history_: SearchHistory
+    dag_: CausalGraph = field(init=False)
+    edge_evidence_: pd.DataFrame = field(init=False)
+    edge_frequencies_: Float[np.ndarray, "node node"] = field(init=False)
+    score_: float = field(init=False)
+    history_: SearchHistory = field(init=False)
 
-    def __init__(
-        self,
-        sharing: Literal["graph", "all"] = "graph",
-        noise: Literal["free", "equal"] = "free",
-        *,
-        restarts: int = 2,
-        time_budget: float | None = None,
-        start: Sequence[str] | None = None,
-        required: Edges = (),
-        forbidden: Edges = (),
-        tiers: Sequence[Sequence[str]] = (),
-        exogenous: Sequence[str] = (),
-        confidence: float = 0.95,
-        seed: int = 0,
-        workers: int | None = None,
-    ) -> None:
-        self.sharing = sharing
-        self.noise = noise
-        self.restarts = restarts
-        self.time_budget = time_budget
-        self.start = start
-        self.required = required
-        self.forbidden = forbidden
-        self.tiers = tiers
-        self.exogenous = exogenous
-        self.confidence = confidence
-        self.seed = seed
-        self.workers = workers
+    sharing: Literal["graph", "all"] = "graph"
+    noise: Literal["free", "equal"] = "free"
+    _: KW_ONLY
+    restarts: int = 2
+    time_budget: float | None = None
+    start: Sequence[str] | None = None
+    required: Edges = ()
+    forbidden: Edges = ()
+    tiers: Sequence[Sequence[str]] = ()
+    exogenous: Sequence[str] = ()
+    confidence: float = 0.95
+    seed: int = 0
+    workers: int | None = None
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         """Refuse parameters that contradict the variables."""
@@ -183,19 +170,17 @@ class EvidenceSearch(FederatedLearner):
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        if self.sharing == "all":
-            return CommonMechanisms(silo)
-        return OwnMechanisms(silo, equal_noise=self.noise == "equal")
+        mechanisms = CommonMechanisms if self.sharing == "all" else OwnMechanisms
+        return mechanisms(silo, equal_noise=self.noise == "equal")
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
-        del sites
-        return search_tasks(len(columns), common_mechanisms=self.sharing == "all")
+        return search_tasks(len(columns), sites, common_mechanisms=self.sharing == "all")
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
-        names = search_tasks(2, common_mechanisms=self.sharing == "all")
+        names = search_tasks(2, 2, common_mechanisms=self.sharing == "all")
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:

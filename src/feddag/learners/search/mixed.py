@@ -3,6 +3,12 @@
 A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts of them), an ordinal one too. In
 coarse scores a discrete child is regressed as if its indicators were numbers of known variance: the evidence of the
 logistic regression, expanded about no effect at all, which needs Gram matrices only.
+
+What leaves is one number for each family: a score of all rows. Were there a level with one row, the score of a number
+given that level would tell this row's value, so a site on a network has none (`deployment.site.check_site`). For the
+same reason its regressions leave out products of functions that tell apart combinations of levels with few rows
+(`Silo.minimum_cell`). A discrete child's regression on a discrete parent's levels alone stays: its score is one of
+counts, over all combinations of both, and no other column enters it.
 """
 
 from __future__ import annotations
@@ -39,13 +45,14 @@ class MixedMechanisms(OwnMechanisms):
 
     def __init__(self, silo: Silo) -> None:
         super().__init__(silo, equal_noise=False)
+        self._minimum_cell = silo.minimum_cell
         self._discrete = {
             node: Levels.of(silo.values[:, node], kind) for node, kind in enumerate(silo.kinds) if kind.discrete
         }
 
     @cached_property
     def _features(self) -> ContrastFeatures:
-        return ContrastFeatures(self._standardised(), self._levels)
+        return ContrastFeatures(self._standardised(), self._levels, self._minimum_cell)
 
     @cached_property
     def _indicators(self) -> _Indicators:
@@ -68,7 +75,7 @@ class MixedMechanisms(OwnMechanisms):
     @cached_property
     def _coarse_of_indicators(self) -> CoarseEvidence:
         nodes, values, _ = self._indicators
-        features = self._features.coarse(pairs=False)
+        features = self._features.coarse()
         products = (features - features.mean(axis=0)).T @ values
         targets = Targets(nodes, products, np.full(len(nodes), float(len(values))))
         return CoarseEvidence(self._gram, len(values), np.ones(len(nodes)), len(self._levels), targets)
@@ -112,8 +119,20 @@ class MixedMechanisms(OwnMechanisms):
             used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
             for family in places[families]:
-                fit = fit_levels(features, self._discrete[int(children[family])], used)
+                child = int(children[family])
+                small = self._features.in_small_cells(members, count, child=child)
+                fit = fit_levels(without(features, small), self._discrete[child], used)
                 scores[family] = fit.score
                 if rows:
                     losses[:, family] = -fit.row_log_likelihoods
         return scores, losses, shape
+
+
+def without(features: Float[np.ndarray, "row feature"], left_out: Int[np.ndarray, " out"]) -> np.ndarray:
+    """Set some functions to zero: such a function changes no score."""
+    left_out = left_out[left_out < features.shape[1]]
+    if not len(left_out):
+        return features
+    features = features.copy()
+    features[:, left_out] = 0.0
+    return features

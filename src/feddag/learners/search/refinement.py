@@ -13,6 +13,7 @@ from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import Request, Routine, run
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
+Graph = Int8[np.ndarray, "node node"]
 Gain = Callable[[Family, int], float]
 """By how much the score falls if this node is put into a family, or taken out of it."""
 
@@ -23,16 +24,14 @@ class _Change(NamedTuple):
     """The children whose parents change, with their new parents."""
 
 
-def joint_score(scores: Scores, adjacency: Int8[np.ndarray, "node node"]) -> float:
+def joint_score(scores: Scores, adjacency: Graph) -> float:
     """Return the joint score of a graph."""
     families = families_of(adjacency)
     scores.ask_joint(families)
     return sum(scores.joint[family] for family in families)
 
 
-def refine(
-    scores: Scores, knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"]
-) -> Int8[np.ndarray, "node node"]:
+def refine(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Graph:
     """Add, take away or reverse the edge that helps most, until none helps."""
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
 
@@ -56,9 +55,7 @@ def coarse_gain(scores: Scores) -> Gain:
     return gain
 
 
-def climb(
-    knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"], gain: Gain, *, steps: int | None = None
-) -> Routine[Int8[np.ndarray, "node node"]]:
+def climb(knowledge: Knowledge, adjacency: Graph, gain: Gain, *, steps: int | None = None) -> Routine[Graph]:
     """Add, take away or reverse the edge that helps most, until none helps, or so many times.
 
     Requests each family of the graph before it calls `gain` on it. Where columns are all but copies of each other,
@@ -80,9 +77,7 @@ def climb(
     return adjacency_of(parents)
 
 
-def edge_scores(
-    scores: Scores, knowledge: Knowledge, adjacency: Int8[np.ndarray, "node node"]
-) -> Float[np.ndarray, "node node"]:
+def edge_scores(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Float[np.ndarray, "node node"]:
     """Measure by how much each edge raises the log-evidence: of the graph, and each that might be added to it."""
     found = np.zeros(adjacency.shape)
     families = families_of(adjacency)

@@ -15,11 +15,12 @@ from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
-from feddag.learners.bitsets import parents_of
+from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search import tasks
+from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions
 from feddag.regression.comparison import standard_error
-from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, Fit, best_fit, coefficients
-from feddag.regression.features import ROWS_PER_SUMMED_FUNCTION, layers, may_be_summed, summed_functions
+from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
+from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
 from feddag.regression.noise_shape import shape_gain
 
@@ -30,10 +31,6 @@ Ask = Callable[[TaskSpec, Arrays], dict[str, np.ndarray]]
 
 LEAST_GAIN = 1e-10
 """Differences of scores below this are rounding."""
-
-
-_MOST_NODES_WITH_PAIRS = 40
-"""Beyond, the Gram matrix of the functions of all pairs would take hundreds of megabytes."""
 
 
 def families_of(adjacency: Int8[np.ndarray, "node node"]) -> list[Family]:
@@ -205,16 +202,15 @@ class OwnScores(Scores):
         return self._as_arrays(families) | {"reference": self._reference}
 
 
-class _FamilyGram(NamedTuple):
-    """The products of one set of parents' features, over all sites."""
+class CommonScores(OwnScores):
+    """Mechanisms are common to all sites, as far as the server can tell from few numbers.
 
-    mean: Float[np.ndarray, " feature"]
-    gram: Float[np.ndarray, "feature feature"]
-    cross: Float[np.ndarray, "feature node"]
+    A family's evidence is averaged over two accounts of it. By one, the effects of its parents add up and are the same
+    at all sites: one Gram matrix, of a few functions of each variable, tells that of every family. By the other, the
+    parents act together in any way, and at each site in its own: that is one number per family, as in `OwnScores`.
+    """
 
-
-class CommonScores(Scores):
-    """Mechanisms are common to all sites: the server scores them from sums of Gram matrices."""
+    guesses: ClassVar = 0
 
     def __init__(self, nodes: int, ask: Ask, site_count: int, *, equal_noise: bool, workers: int) -> None:
         super().__init__(nodes, ask, site_count)
@@ -241,17 +237,14 @@ class CommonScores(Scores):
         """Estimate noise of equal variance with this graph."""
         super().refer_to(graph)
         variances = self._common_frame()["scale"] ** 2
-        noise = [
-            variances[family[0]] * _regression(products, family[0], fit, self.rows)[1]
-            for family, fit, products in self._fits(families_of(graph))
-        ]
+        noise = [variances[family[0]] * self._additive(family)[1] for family in families_of(graph)]
         self._precisions = variances / np.mean(noise)
 
     def _common_frame(self) -> dict[str, np.ndarray]:
-        """Return the mean and the deviation of all rows, with which every site standardises."""
+        """Return the mean and the deviation of all rows, with which every site standardises, and all rows' number."""
         frame = self._frame
         if frame is None:
-            self._check_rows()
+            self._functions()  # refuses rows that are too few before anything else is asked
             mean, variance, _ = tasks.MOMENTS.ask(self._ask)
             frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
             self._set_frame(frame)
@@ -263,24 +256,29 @@ class CommonScores(Scores):
             variance = frame["scale"] ** 2
             self._precisions = variance / variance.min()
 
-    def _check_rows(self) -> None:
-        functions = summed_functions(self.nodes, pairs=False)
-        if self._sites > 1 and not may_be_summed(functions, self.rows):  # of one alone nothing leaves
+    def _functions(self) -> int:
+        """Return how many functions of each variable sites sum, as many as their rows allow."""
+        if self._sites == 1:  # of one alone nothing leaves
+            return FUNCTIONS
+        functions = most_summed_functions(self.nodes, self.rows)
+        if not functions:
             raise FeddagError(
-                f"With sharing='all', sums over all sites of {functions} functions of {self.nodes} variables leave the "
-                f"sites, which over fewer than {functions * ROWS_PER_SUMMED_FUNCTION} rows tell about single ones. "
-                f"There are {self.rows:g} at {self._sites} sites. Choose sharing='graph', or fewer variables."
+                f"With sharing='all', the sites release at most {NUMBERS_PER_VALUE:g} numbers for each value that they "
+                "hold: more would tell about single rows. "
+                f"{self.nodes} variables take {least_rows(self.nodes)} rows; there are {self.rows} at {self._sites} "
+                "sites. Choose sharing='graph', or fewer variables."
             )
+        return functions
+
+    def _common_gram(self) -> Float[np.ndarray, "feature feature"]:
+        if self._gram is None:
+            answer = self._ask(tasks.GRAM, self._common_frame() | {"functions": np.array(self._functions())})
+            self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
+        return self._gram
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        frame = self._common_frame()
-        if self._gram is None:
-            few = self.nodes <= _MOST_NODES_WITH_PAIRS
-            pairs = few and may_be_summed(summed_functions(self.nodes, pairs=True), self.rows)
-            answer = self._ask(tasks.GRAM, frame | {"pairs": np.array(pairs)})
-            self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
-        evidence = CoarseEvidence(self._gram, self.rows, self._precisions, self.nodes)
-        asked = self._as_arrays(families)
+        gram, asked = self._common_gram(), self._as_arrays(families)
+        evidence = CoarseEvidence(gram, self.rows, self._precisions, self.nodes)
         parts = np.array_split(np.arange(len(families)), min(self._workers, len(families)))
 
         def score(part: np.ndarray) -> np.ndarray:
@@ -290,77 +288,28 @@ class CommonScores(Scores):
             return np.concatenate(list(pool.map(score, parts)))
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        for family, fit, _ in self._fits(families):
-            yield family, fit.score
+        for family, own in super()._joint(families):
+            yield family, float(average_evidence(np.array([self._additive(family)[0], own]), self.rows))
 
-    def _fits(self, families: Sequence[Family]) -> Iterator[tuple[Family, Fit, _FamilyGram]]:
-        children: dict[int, list[int]] = {}
-        for child, parents in families:
-            children.setdefault(parents, []).append(child)
-
-        def fits(parents: int, products: _FamilyGram) -> list[tuple[Family, Fit, _FamilyGram]]:
-            return [((child, parents), self._fit(child, parents, products), products) for child in children[parents]]
-
-        with ThreadPoolExecutor(self._workers) as pool:
-            for start in range(0, len(children), tasks.SETS_PER_ROUND):
-                batch = list(children)[start : start + tasks.SETS_PER_ROUND]
-                products = self._grams(batch)
-                for found in list(pool.map(fits, batch, products)):
-                    yield from found
-
-    def _grams(self, sets: Sequence[int]) -> list[_FamilyGram]:
-        """Ask for the Gram matrices of sets of parents."""
-        answer = self._ask(tasks.FAMILY_GRAMS, self._common_frame() | {"parents": self._rows_of(sets)})
-        return [
-            _FamilyGram(
-                answer[f"mean/{k}"],
-                centred_gram(answer[f"mean/{k}"], from_triangle(answer[f"second/{k}"]), self.rows),
-                self.rows * answer[f"cross/{k}"],  # the variables' own means are 0
-            )
-            for k in range(len(sets))
-        ]
-
-    def _fit(self, child: int, parents: int, products: _FamilyGram) -> Fit:
+    def _additive(self, family: Family) -> tuple[float, float]:
+        """Return the score of a family whose parents' effects add up, and the mean square that they leave."""
+        (child, parents), gram, width = family, self._common_gram(), self._functions()
+        columns = np.arange(len(gram)).reshape(self.nodes, width)
+        chosen = columns[members(parents)]
+        used = np.concatenate([chosen[:, 0], chosen[:, 1:].reshape(-1)])
+        products, cross = gram[np.ix_(used, used)], gram[used, columns[child, 0]] / LINEAR_WEIGHT
         precision = None if self._precisions is None else float(self._precisions[child])
-        ends = layers(parents.bit_count(), int(self.rows), summed=True)
-        return best_fit(products.gram, products.cross[:, child], self.rows, self.rows, ends, precision)
+        fit = best_fit(products, cross, self.rows, self.rows, [len(chosen), len(used)], precision)
+        weights, cross = coefficients(products, cross, fit), cross[: fit.size]
+        explained = 2 * weights @ cross - weights @ products[: fit.size, : fit.size] @ weights
+        return fit.score, max(float(1 - explained / self.rows), LEAST_VARIANCE)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        fitted = {family: (fit, products) for family, fit, products in self._fits(families)}
-        fits = [fitted[family][0] for family in families]
-        means, weights = np.zeros((2, len(families), max(fit.size for fit in fits)))
-        variances = np.empty(len(families))
-        for k, (family, fit) in enumerate(zip(families, fits, strict=True)):
-            products = fitted[family][1]
-            means[k, : fit.size] = products.mean[: fit.size]
-            weights[k, : fit.size], variances[k] = _regression(products, family[0], fit, self.rows)
-        if self._precisions is not None:
-            variances = 1 / self._precisions[[child for child, _ in families]]
-        answer = self._ask(
-            tasks.COMPARISONS,
-            self._common_frame()
-            | self._as_arrays(families)
-            | {
-                "terms": terms,
-                "means": means,
-                "coefficients": weights,
-                "sizes": np.array([fit.size for fit in fits], dtype=np.int64),
-                "variances": variances,
-            },
-        )
-        return terms @ np.array([fit.score for fit in fits]), answer | {"site_mean": answer["row_first"]}
-
-
-def _regression(
-    products: _FamilyGram, child: int, fit: Fit, rows: float
-) -> tuple[Float[np.ndarray, " feature"], float]:
-    """Return a fit's coefficients, and the mean square that they leave of the standardised child."""
-    gram, cross = products.gram[: fit.size, : fit.size], products.cross[: fit.size, child]
-    weights = coefficients(gram, cross, fit)
-    left = 1 - (2 * weights @ cross - weights @ gram @ weights) / rows
-    return weights, max(float(left), LEAST_VARIANCE)
+        self.ask_joint(families)
+        _, answer = super()._comparisons(families, terms)
+        return terms @ np.array([self.joint[family] for family in families]), answer
 
 
 def _families(arrays: Arrays) -> list[Family]:

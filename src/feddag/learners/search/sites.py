@@ -71,7 +71,7 @@ class OwnMechanisms(FamilySite):
 
     @cached_property
     def _gram(self) -> Float[np.ndarray, "feature feature"]:
-        return centred_gram(*means_of_products(self._features.coarse(pairs=False)), len(self._values))
+        return centred_gram(*means_of_products(self._features.coarse()), len(self._values))
 
     def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
         evidence = self._coarse(arrays["reference"].tobytes())
@@ -135,18 +135,17 @@ class OwnMechanisms(FamilySite):
         return scores, left
 
 
-class CommonMechanisms(FamilySite):
-    """A site whose mechanisms are those of all sites: what leaves it are means of products, inside a sum."""
+class CommonMechanisms(OwnMechanisms):
+    """A site whose mechanisms may be those of all sites: what leaves it beside scores are means of products.
+
+    These are means of products of functions of two variables at most, inside a sum.
+    """
 
     methods: ClassVar = {
-        tasks.GRAM.name: "_gram",
-        tasks.FAMILY_GRAMS.name: "_family_grams",
+        tasks.GRAM.name: "_common_gram",
+        tasks.SCORES.name: "_scores",
         tasks.COMPARISONS.name: "_comparisons",
     }
-
-    def __init__(self, silo: Silo) -> None:
-        super().__init__(silo)
-        self._features = lru_cache(maxsize=1)(self._features_given)
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of this class, or the common moments."""
@@ -154,41 +153,10 @@ class CommonMechanisms(FamilySite):
             return tasks.MOMENTS.answer(self.name, task, self._values)
         return super().answer(task)
 
-    def _gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        mean, second = means_of_products(self._common(arrays).coarse(pairs=bool(arrays["pairs"])))
+    def _common_gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        common = Features((self._values - arrays["origin"]) / arrays["scale"])
+        mean, second = means_of_products(common.coarse(int(arrays["functions"])))
         return {"mean": mean, "second": triangle(second)}
-
-    def _family_grams(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Return for each set of parents the means of its features' products with each other and with all variables."""
-        common, total = self._common(arrays), int(arrays["rows"])
-        answer = {}
-        for family, members in enumerate(arrays["parents"].astype(bool)):
-            parents = tuple(np.flatnonzero(members).tolist())
-            features = common.joint(parents, total, summed=True)
-            mean, second = means_of_products(features)
-            answer[f"mean/{family}"] = mean
-            answer[f"second/{family}"] = triangle(second)
-            answer[f"cross/{family}"] = features.T @ common.values / len(features)
-        return answer
-
-    def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        """Compare regressions that the server has fitted to all sites' Gram matrices."""
-        common, total = self._common(arrays), int(arrays["rows"])
-        residuals = common.values[:, arrays["children"]].copy()
-        for parents, members in by_parents(arrays["parents"]):
-            features = common.joint(parents, total, summed=True)
-            for family in members:
-                size = int(arrays["sizes"][family])
-                centred = features[:, :size] - arrays["means"][family, :size]
-                residuals[:, family] -= centred @ arrays["coefficients"][family, :size]
-        rows = row_losses(residuals, arrays["variances"]) @ arrays["terms"].T.astype(float)
-        return spread(rows.mean(axis=0), rows) | shape_of(residuals)
-
-    def _common(self, arrays: Arrays) -> Features:
-        return self._features(arrays["origin"].tobytes(), arrays["scale"].tobytes())
-
-    def _features_given(self, origin: bytes, scale: bytes) -> Features:
-        return Features((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
 
 
 def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):

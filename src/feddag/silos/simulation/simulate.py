@@ -15,6 +15,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from feddag.errors import FeddagError
+from feddag.files import as_text
 from feddag.graphs import CausalGraph, write_graph
 from feddag.silos.silo import Silo
 from feddag.silos.simulation.mechanisms import MECHANISMS
@@ -58,7 +59,7 @@ class Simulation:
             complete = Path(aside) / folder.name
             complete.mkdir()
             for silo in self.silos:
-                silo.to_frame().to_csv(complete / f"{silo.name}.csv", index=False)
+                silo.to_frame().rename(columns=as_text).to_csv(complete / f"{silo.name}.csv", index=False)
             write_graph(self.truth, complete / "truth.csv")
             (complete / "simulation.json").write_text(json.dumps(self.drawn, indent=2) + "\n", encoding="utf-8")
             if folder.exists():

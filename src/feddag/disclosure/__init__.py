@@ -1,0 +1,15 @@
+"""What a study releases about one table: before it begins, and after it has ended."""
+
+from feddag.disclosure.disclose import disclose, disclose_quickly
+from feddag.disclosure.figures import Disclosure, Figure, figures
+from feddag.disclosure.log import disclosed, with_table
+
+__all__ = [
+    "Disclosure",
+    "Figure",
+    "disclose",
+    "disclose_quickly",
+    "disclosed",
+    "figures",
+    "with_table",
+]

@@ -1,0 +1,68 @@
+"""The figures of a study that has taken place, from a site's own audit log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from feddag.disclosure.disclose import fewest_rows
+from feddag.disclosure.figures import Disclosure
+from feddag.errors import FeddagError
+from feddag.federation.audit import read_entries, verify
+from feddag.federation.protection import PROTECTING, SECURE_SUM
+from feddag.federation.rosters import fewest_sites
+from feddag.silos import Silo
+
+
+def disclosed(log: str | os.PathLike[str]) -> Disclosure:
+    """Read what has left a site from its audit log, once its chain is checked.
+
+    Raises:
+        FeddagError: If the log is not as it was written, or nothing has left the site.
+    """
+    path = Path(log)
+    summary = verify(path)
+    entries = read_entries(path)
+    # one that was sent again counts once
+    answers = {(entry["task"], entry["round"]): entry for entry in entries if _is_answer(entry)}
+    if not answers:
+        raise FeddagError(f"{path}: no answer has left the site yet. Ask again after the study.")
+    sent = list(answers.values())
+    return Disclosure(
+        study=summary.study,
+        site=summary.site,
+        sites=max(int(entry["sites"]) for entry in sent),
+        rounds=len(sent),
+        numbers=sum(_size(entry["arrays"]) for entry in sent),
+        fewest_sites=fewest_sites(_rosters(entries)) if _protected(sent) else 1,
+        protected=_protected(sent),
+        noise=any("dp(" in entry["protection"] for entry in sent),
+        took_place=True,
+    )
+
+
+def with_table(found: Disclosure, silo: Silo) -> Disclosure:
+    """Add what depends on the table, which no log holds."""
+    rows, variables = silo.rows, len(silo.columns)
+    return replace(found, table=silo.digest(), rows=rows, variables=variables, fewest_rows=fewest_rows(silo))
+
+
+def _is_answer(entry: Mapping[str, Any]) -> bool:
+    return entry["event"] == "message" and entry["direction"] == "out" and entry["task"] != PROTECTING
+
+
+def _rosters(entries: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """Return who was in each sum."""
+    return [entry["members"] for entry in entries if entry["event"] == "sum"]
+
+
+def _size(arrays: Mapping[str, list[Any]]) -> int:
+    return sum(prod(map(int, shape)) for _, *shape in arrays.values())
+
+
+def _protected(entries: Collection[Mapping[str, Any]]) -> bool:
+    return all(entry["protection"].startswith(SECURE_SUM) for entry in entries)

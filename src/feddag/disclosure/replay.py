@@ -1,0 +1,148 @@
+"""A study's questions, recorded in a federation of made-up tables, and the answers of any table to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import joblib
+import numpy as np
+from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
+
+from feddag.deployment.server import assess, learn
+from feddag.deployment.site import StudyTable
+from feddag.deployment.study_tasks import federated_learner
+from feddag.federation import Federation, InProcess
+from feddag.federation.counting import CountingFederation
+from feddag.federation.protocol import Answer, Stateless, Task
+from feddag.parallel import as_finished
+from feddag.silos import Silo
+from feddag.study import Study
+
+ROUNDS_WITH_STATE = 5
+"""Rounds that are replayed of a method whose sites keep a state: it has a hundred or more, each of them slow."""
+_TABLES_PER_CALL = 16
+
+
+class _EnoughError(Exception):
+    """So many rounds are recorded."""
+
+
+class _Recorder(CountingFederation):
+    """A federation that remembers what was asked of another, and counts what it released."""
+
+    def __init__(self, federation: Federation, most_rounds: int | None) -> None:
+        super().__init__(federation)
+        self.local_sites = ()
+        """None: as on a network, a learner sees sums alone."""
+        self.tasks: list[Task] = []
+        self._most_rounds = most_rounds
+
+    def aggregate(self, task: Task) -> dict[str, np.ndarray]:
+        """Have the sites work on a task."""
+        if self._most_rounds is not None and len(self.tasks) >= self._most_rounds:
+            raise _EnoughError
+        mean = super().aggregate(task)
+        self.tasks.append(task)
+        return mean
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a study asks of its sites, and how many numbers it releases."""
+
+    study: Study
+    tasks: tuple[Task, ...]
+    numbers: int
+    finished: bool
+    """Whether these are all questions, not the first rounds only."""
+
+    @cached_property
+    def rosters(self) -> list[list[str]]:
+        """Who is in each sum."""
+        names = [site.name for site in self.study.sites]
+        return [[names[place] for place in task.participants] for task in self.tasks]
+
+    def vector(self, silo: Silo) -> Float[np.ndarray, " number"]:
+        """Return all numbers that a site with this table answers."""
+        return np.concatenate([numbers for _, _, numbers in self._answers(silo)])
+
+    def weights(self, silo: Silo) -> Float[np.ndarray, " number"]:
+        """Return the weight with which each number of a site with this table enters its sum."""
+        return np.concatenate([np.full(len(numbers), weight) for weight, _, numbers in self._answers(silo)])
+
+    def layout(self, silo: Silo) -> list[tuple[int, str, int]]:
+        """Return for each array of the answers its question's place, its name and its size, in the vector's order."""
+        places = (
+            (place, name, array.size)
+            for place, answer in enumerate(self._answer(silo))
+            for name, array in sorted(answer.arrays.items())
+        )
+        return list(places)
+
+    def _answer(self, silo: Silo) -> Iterator[Answer]:
+        site = StudyTable(self.study, silo)
+        return (site.answer(task) for task in self.tasks)
+
+    def _answers(self, silo: Silo) -> Iterator[tuple[float, str, Float[np.ndarray, " number"]]]:
+        for answer in self._answer(silo):
+            for name, array in sorted(answer.arrays.items()):
+                yield answer.weight, name, np.ravel(array).astype(float)
+
+
+def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = ROUNDS_WITH_STATE) -> Course:
+    """Run a study on tables in this process, which are named after its sites, and record its course.
+
+    Args:
+        study: The study.
+        silos: A table for each of its sites.
+        rounds_with_state: How many rounds to record of a method whose sites keep a state.
+    """
+    keeps_state = not isinstance(federated_learner(study).site(silos[0], 0), Stateless)
+    most = rounds_with_state if keeps_state else None
+    sites = [StudyTable(study, silo) for silo in silos]
+    finished = True
+    with threadpool_limits(1), InProcess(sites, joblib.cpu_count()) as federation:
+        recorder = _Recorder(federation, most)
+        try:
+            learner = learn(study, recorder, lambda status: None)
+            assess(study, learner, recorder, lambda message: None)
+        except _EnoughError:
+            finished = False
+    return Course(study, tuple(recorder.tasks), recorder.total, finished)
+
+
+def answers(
+    course: Course,
+    silos: Sequence[Silo],
+    chosen: Int[np.ndarray, " number"],
+    jobs: int,
+    advance: Callable[[int], None],
+) -> Float[np.ndarray, "table number"]:
+    """Return what each table answers to the questions of a course, as a table of chosen numbers.
+
+    Args:
+        course: The questions.
+        silos: The tables.
+        chosen: Which numbers to return.
+        jobs: Processes to spread the tables over.
+        advance: Is told how many tables are done since the last call.
+    """
+    found = np.empty((len(silos), len(chosen)))
+    starts = range(0, len(silos), _TABLES_PER_CALL)
+    calls = (
+        joblib.delayed(_answers)(start, course, silos[start : start + _TABLES_PER_CALL], chosen) for start in starts
+    )
+    for start, some in as_finished(calls, jobs):
+        found[start : start + len(some)] = some
+        advance(len(some))
+    return found
+
+
+def _answers(
+    start: int, course: Course, silos: Sequence[Silo], chosen: Int[np.ndarray, " number"]
+) -> tuple[int, Float[np.ndarray, "table number"]]:
+    with threadpool_limits(1):
+        return start, np.array([course.vector(silo)[chosen] for silo in silos])

@@ -1,0 +1,88 @@
+"""A table is known again by what its columns say, whatever they are called; other tables are not taken for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from feddag.federation.tables import table_folder
+from feddag.silos import Silo
+
+
+def silo(values: np.ndarray, name: str = "east") -> Silo:
+    return Silo(name, tuple(f"x{k}" for k in range(values.shape[1])), values)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "tables"
+
+
+VALUES = np.random.default_rng(1).normal(size=(60, 4))
+COUNTS = np.random.default_rng(2).integers(0, 4, size=(60, 3)).astype(float)
+"""No column with enough different values to be known by."""
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        VALUES,
+        VALUES * [1000.0, 0.001, 2.0, 7.0] + [0, 273.15, -1, 5],
+        -VALUES,
+        np.exp(VALUES),
+        VALUES.round(6),
+        VALUES[:, ::-1],
+        VALUES[:, 2:3],
+        np.column_stack([np.random.default_rng(3).normal(size=60), VALUES[:, 1]]),
+    ],
+    ids=["itself", "other units", "signs", "logarithms", "digits", "other order", "one column", "and another column"],
+)
+def test_a_table_is_known_again(tables: Path, again: np.ndarray):
+    folder = table_folder(tables, silo(VALUES))
+    assert table_folder(tables, silo(np.ascontiguousarray(again), "west")) == folder
+    assert table_folder(tables, silo(VALUES)) == folder
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.random.default_rng(4).normal(size=(60, 4)),
+        VALUES[:-1],
+        np.vstack([VALUES, VALUES[:1]]),
+        np.vstack([VALUES[1::-1], VALUES[2:]]),
+        COUNTS,
+    ],
+    ids=["other rows", "one row less", "one row more", "two rows exchanged", "counts"],
+)
+def test_another_table_is_not_taken_for_it(tables: Path, other: np.ndarray):
+    assert table_folder(tables, silo(VALUES)) != table_folder(tables, silo(other))
+
+
+def test_a_column_that_was_seen_beside_a_known_one_is_known_from_then_on(tables: Path):
+    first = table_folder(tables, silo(VALUES[:, :2]))
+    assert table_folder(tables, silo(VALUES[:, 1:3])) == first
+    assert table_folder(tables, silo(VALUES[:, 2:])) == first
+
+
+def test_columns_with_few_values_tell_tables_apart_only_all_together(tables: Path):
+    """Yes and no in the same order may well be found in two tables, and neither shall keep the other from its sums."""
+    folder = table_folder(tables, silo(COUNTS))
+    assert table_folder(tables, silo(COUNTS)) == folder
+    assert table_folder(tables, silo(COUNTS * 10 + 1)) == folder
+    assert table_folder(tables, silo(COUNTS[:, :2])) != folder
+    known = table_folder(tables, silo(np.column_stack([VALUES[:, 0], COUNTS[:, 0]])))
+    assert table_folder(tables, silo(np.column_stack([VALUES[:, 1], COUNTS[:, 0]]))) != known
+
+
+def test_what_is_remembered_of_a_table_is_none_of_its_values_and_for_the_user_alone(tables: Path):
+    folder = table_folder(tables, silo(VALUES))
+    assert tables.stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
+    written = "".join(path.read_text() for path in folder.iterdir())
+    digests = json.loads((folder / "columns.json").read_text())
+    assert len(digests) == 4
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in digests)
+    assert not any(f"{value:.4g}" in written for value in VALUES.ravel())
