@@ -43,7 +43,7 @@ class Cell:
             "setting": self.setting.identity(),
             "setting version": self.setting.version,
             "method": self.method,
-            "method version": find_method(self.method).version_with(self.parameters),
+            "method version": find_method(self.method).version,
             "regime": self.regime,
             "parameters": self._plain(self._changed()),
             "seed": self.seed,

@@ -187,7 +187,7 @@ def _is_current(result: Result) -> bool:
     """Whether today's code would compute it: the same version of the method, on the same data."""
     if result.method not in METHODS:
         return False
-    same_method = result.method_version == METHODS[result.method].version_with(result.parameters)
+    same_method = result.method_version == METHODS[result.method].version
     return same_method and result.setting_version == settings.setting_from(result.setting).version
 
 

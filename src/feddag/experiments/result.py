@@ -109,7 +109,7 @@ def describe_cell(cell: Cell) -> dict[str, Any]:
         "parameters": cell.all_parameters,
         "seed": cell.seed,
         "role": role_of(cell.seed),
-        "method_version": find_method(cell.method).version_with(cell.parameters),
+        "method_version": find_method(cell.method).version,
         "setting_version": cell.setting.version,
     }
 

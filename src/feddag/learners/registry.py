@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections import UserDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -48,8 +46,6 @@ class Method:
     """Whether it finds the same graph in whatever units the columns are given, with its own defaults."""
     version: int = 1
     """Rises when the same data and parameters give another result: experiments then run their cells again."""
-    later_versions: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """The version with one value of a parameter, where only results with this value have changed."""
 
     def learner(self) -> type[Learner]:
         """Import the learner's class."""
@@ -63,11 +59,6 @@ class Method:
             name: each.replace(default=self.defaults.get(name, each.default), kind=inspect.Parameter.KEYWORD_ONLY)
             for name, each in own.items()
         }
-
-    def version_with(self, parameters: Mapping[str, Any]) -> int:
-        """Return the version of results with these parameters, among them all that differ from the defaults."""
-        chosen = (version for (name, value), version in self.later_versions.items() if parameters.get(name) == value)
-        return max(chosen, default=self.version)
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse a parameter that the learner does not take."""
@@ -85,33 +76,46 @@ class Method:
             raise FeddagError(f"The method {self.name!r} runs in the regime {known}. Got {regime!r} instead.")
 
 
-class _Methods(UserDict[str, Method]):
+class _Methods(MutableMapping[str, Method]):
     """Our methods and, from the first look on, those of other packages; an unusable one is left out with a warning."""
 
     def __init__(self, own: Iterable[Method]) -> None:
-        self._own = own
+        self._known = {method.name: method for method in own}
+        self._complete = False
 
-    @cached_property
-    def data(self) -> dict[str, Method]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All methods by name, as `UserDict` keeps them."""
-        known = vars(self)["data"] = {
-            method.name: method for method in self._own
-        }  # packages imported now may look here
-        for point in entry_points(group="feddag.methods"):
-            try:
-                method = self._checked(point.load())
-            except Exception as error:  # whatever a package does, feddag goes on without it
-                package = point.dist.name if point.dist else "a package"
-                message = f"The method {point.name!r} of {package} was left out: {type(error).__name__}: {error}."
-                warnings.warn(message, stacklevel=2)
-            else:
-                known[method.name] = method
-        return known
+    def __getitem__(self, name: str) -> Method:
+        return self._all()[name]
+
+    def __setitem__(self, name: str, method: Method) -> None:
+        self._all()[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, Method]:
+        if not self._complete:
+            self._complete = True  # before packages are imported, which may look here
+            for point in entry_points(group="feddag.methods"):
+                try:
+                    method = self._checked(point.load())
+                except Exception as error:  # whatever a package does, feddag goes on without it
+                    package = point.dist.name if point.dist else "a package"
+                    message = f"The method {point.name!r} of {package} was left out: {type(error).__name__}: {error}."
+                    warnings.warn(message, stacklevel=2)
+                else:
+                    self._known[method.name] = method
+        return self._known
 
     def _checked(self, method: Any) -> Method:
         if not isinstance(method, Method):
             raise TypeError("it is no feddag.learners.registry.Method")
-        if method.name in self:
+        if method.name in self._known:
             raise ValueError(f"the name {method.name!r} is taken")
         if not method.regimes or not set(method.regimes) <= set(REGIMES):
             raise ValueError(f"regimes must be some of {', '.join(REGIMES)}")
@@ -135,7 +139,7 @@ METHODS = _Methods(
             assumptions="One DAG for all sites, no hidden common causes, additive normal noise, nonlinear mechanisms.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            later_versions={("sharing", "all"): 2},
+            version=2,
         ),
         Method(
             name="mcsl",
