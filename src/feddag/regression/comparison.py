@@ -25,14 +25,16 @@ def row_losses(
     return 0.5 * (np.log(variances) + residuals**2 / variances)
 
 
-def spread(site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row comparison"]) -> dict[str, np.ndarray]:
+def spread(
+    site: Float[np.ndarray, " comparison"], rows: Float[np.ndarray, "row comparison"], count: int
+) -> dict[str, np.ndarray]:
     """Return what a server needs of one site, in sums over sites, for `standard_error`.
 
     Args:
         site: The site's own differences.
-        rows: The differences in each row.
+        rows: The differences in each row, or in some of many.
+        count: The number of the site's rows.
     """
-    count = len(rows)
     return {
         "row_first": rows.mean(axis=0),
         "row_second": (rows**2).mean(axis=0),

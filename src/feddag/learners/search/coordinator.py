@@ -22,7 +22,7 @@ from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, Scores
 
-_SIDE_BY_SIDE = 2
+_SIDE_BY_SIDE = 5
 """The number of further searches that share their rounds."""
 _MOST_ESTIMATES = 3
 """The number of times that noise of equal variance is estimated anew, from the last graph."""

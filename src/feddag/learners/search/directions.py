@@ -4,8 +4,7 @@ An edge is compared with its absence, and with the best graph at hand in which i
 be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
 one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
 climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
-surely better than the other, with normal noise and with noise of any shape, is left open, with all else that this other
-graph reverses.
+surely better than the other is left open, with all else that this other graph reverses.
 """
 
 from __future__ import annotations
@@ -49,9 +48,6 @@ class EdgeEvidence(NamedTuple):
     reversed: float
     """Infinite where prior knowledge rules it out."""
     reversed_error: float
-    reversed_any_noise: float
-    """The same if noise need not be normal."""
-    reversed_any_noise_error: float
     present: bool
     """Whether it is sure that there is an edge."""
     directed: bool
@@ -96,13 +92,13 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
 
     graph, evidence = dag.copy(), []
     for k, (i, j) in enumerate(edges):
-        without, _ = compared[k]
-        other_way, whatever_noise = compared[len(edges) + k] if alternatives[k] else (_RULED_OUT, _RULED_OUT)
-        if not (sure(*other_way) and sure(*whatever_noise)):
+        without = compared[k]
+        other_way = compared[len(edges) + k] if alternatives[k] else _RULED_OUT
+        if not sure(*other_way):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
         present = bool(knowledge.required[j] >> i & 1) or sure(*without)
-        evidence.append(EdgeEvidence(i, j, *without, *other_way, *whatever_noise, present, directed=True))
+        evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
     graph = _without_forced(graph)
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
@@ -123,8 +119,8 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
-    """Measure how much worse each set of changed families is: with normal noise, and with any."""
+def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[Worse]:
+    """Measure how much worse each set of changed families is."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}
     position = {family: k for k, family in enumerate(families)}
@@ -133,10 +129,8 @@ def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families])
         for family in changes:
             terms[k, position[family]] += 1
             terms[k, position[now[family[0]]]] -= 1
-    difference, error, any_difference, any_error = (
-        (each * scores.rows).tolist() for each in scores.compare(list(families), terms)
-    )
-    return list(zip(zip(difference, error, strict=True), zip(any_difference, any_error, strict=True), strict=True))
+    difference, error = ((each * scores.rows).tolist() for each in scores.compare(list(families), terms))
+    return list(zip(difference, error, strict=True))
 
 
 def _alternatives(

@@ -116,7 +116,7 @@ class EvidenceSearch(FederatedLearner):
     sharing: Literal["graph", "all"] = "graph"
     noise: Literal["free", "equal"] = "free"
     _: KW_ONLY
-    restarts: int = 2
+    restarts: int = 10
     time_budget: float | None = None
     start: Sequence[str] | None = None
     required: Edges = ()

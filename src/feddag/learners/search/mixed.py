@@ -20,11 +20,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from feddag.federation.protocol import Arrays
-from feddag.learners.search.sites import FamilyScores, OwnMechanisms, by_parents
+from feddag.learners.search.sites import FamilyScores, OwnMechanisms
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
 from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
-from feddag.regression.noise_shape import STATISTICS
+from feddag.regression.views import by_parents
 from feddag.silos import Silo
 
 MOST_LEVELS = FUNCTIONS + 1
@@ -50,9 +50,14 @@ class MixedMechanisms(OwnMechanisms):
             node: Levels.of(silo.values[:, node], kind) for node, kind in enumerate(silo.kinds) if kind.discrete
         }
 
+    def _features(self, values: Float[np.ndarray, "row node"]) -> ContrastFeatures:
+        return ContrastFeatures(values, self._levels, self._minimum_cell)
+
     @cached_property
-    def _features(self) -> ContrastFeatures:
-        return ContrastFeatures(self._standardised(), self._levels, self._minimum_cell)
+    def _contrasts(self) -> ContrastFeatures:
+        features = self._views[0].features
+        assert isinstance(features, ContrastFeatures)
+        return features
 
     @cached_property
     def _indicators(self) -> _Indicators:
@@ -75,17 +80,17 @@ class MixedMechanisms(OwnMechanisms):
     @cached_property
     def _coarse_of_indicators(self) -> CoarseEvidence:
         nodes, values, _ = self._indicators
-        features = self._features.coarse()
+        features = self._contrasts.coarse()
         products = (features - features.mean(axis=0)).T @ values
         targets = Targets(nodes, products, np.full(len(nodes), float(len(values))))
-        return CoarseEvidence(self._gram, len(values), np.ones(len(nodes)), len(self._levels), targets)
+        return CoarseEvidence(self._views[0].gram, len(values), np.ones(len(nodes)), len(self._levels), targets)
 
     def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
         children, parents = arrays["children"], arrays["parents"].astype(bool)
         discrete = np.isin(children, list(self._discrete))
         scores = np.zeros(parents.shape)
-        smooth = self._coarse(arrays["reference"].tobytes())
-        scores[~discrete] = smooth.neighbourhoods(children[~discrete], parents[~discrete])
+        smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
+        scores[~discrete] = super()._neighbourhoods(smooth)["scores"]
         nodes, _, weights = self._indicators
         families, targets = np.nonzero(children[:, None] == nodes)
         found = self._coarse_of_indicators.neighbourhoods(targets, parents[families])
@@ -103,29 +108,25 @@ class MixedMechanisms(OwnMechanisms):
         discrete = np.isin(children, list(self._discrete))
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
         scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
-        shape = {}
         if rows:
-            scores[~discrete], losses[:, ~discrete], of_smooth = super()._with_rows(smooth)
-            shape = {name: np.zeros((STATISTICS, len(children))) for name in of_smooth}  # levels have none
-            for name, found in of_smooth.items():
-                shape[name][:, ~discrete] = found
+            scores[~discrete], losses[:, ~discrete] = super()._with_rows(smooth)
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
         places = np.flatnonzero(discrete)
         for members, families in by_parents(parents[discrete]):
-            features, ends = self._features.joint(members, count), self._features.layers(members, count)
-            additive = self._features.additive(members)
+            features, ends = self._contrasts.joint(members, count), self._contrasts.layers(members, count)
+            additive = self._contrasts.additive(members)
             used = [end for end in ends if end <= additive]
             used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
             for family in places[families]:
                 child = int(children[family])
-                small = self._features.in_small_cells(members, count, child=child)
+                small = self._contrasts.in_small_cells(members, count, child=child)
                 fit = fit_levels(without(features, small), self._discrete[child], used)
                 scores[family] = fit.score
                 if rows:
                     losses[:, family] = -fit.row_log_likelihoods
-        return scores, losses, shape
+        return scores, losses
 
 
 def without(features: Float[np.ndarray, "row feature"], left_out: Int[np.ndarray, " out"]) -> np.ndarray:

@@ -22,7 +22,6 @@ from feddag.regression.comparison import standard_error
 from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
-from feddag.regression.noise_shape import shape_gain
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -51,9 +50,6 @@ class Comparison(NamedTuple):
     difference: Float[np.ndarray, " comparison"]
     error: Float[np.ndarray, " comparison"]
     """The standard error: over sites or over rows, whichever is larger."""
-    any_noise_difference: Float[np.ndarray, " comparison"]
-    """The same if noise need not be normal."""
-    any_noise_error: Float[np.ndarray, " comparison"]
 
 
 class Scores(ABC):
@@ -153,8 +149,7 @@ class Scores(ABC):
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
         error = standard_error(answer, answer["site_mean"], self.rows, self._sites)
-        gain, variance = shape_gain(answer["shape"], answer["shape_square"], self.rows)
-        return Comparison(difference, error, difference - terms @ gain, np.sqrt(error**2 + terms**2 @ variance))
+        return Comparison(difference, error)
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...

@@ -14,15 +14,15 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
-from feddag.regression.comparison import row_losses, spread
-from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, best_fit, coefficients
+from feddag.regression.comparison import spread
+from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
-from feddag.regression.gram import centred_gram, means_of_products, triangle
-from feddag.regression.noise_shape import shape_of
+from feddag.regression.gram import means_of_products, triangle
+from feddag.regression.views import View, bend
 from feddag.silos import Silo
 
-FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
-"""The joint evidence of families, the negative log-likelihood of every row, and the shape of the noise."""
+FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]
+"""The joint evidence of families, and the negative log-likelihood of rows."""
 
 
 class FamilySite(Stateless):
@@ -60,41 +60,44 @@ class OwnMechanisms(FamilySite):
         self._variances = silo.values.var(axis=0)
         self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
-        self._coarse = lru_cache(maxsize=1)(self._coarse_given)
 
     @cached_property
-    def _features(self) -> Features:
-        return Features(self._standardised())
+    def _views(self) -> list[View]:
+        """Return the ways in which the rows are looked at; noise of equal variance is that of the columns as they are."""
+        standardised = Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
+        if self._equal_noise:
+            return [View(self._features(standardised))]
+        bent = bend(standardised, self._levels)
+        return [View(self._features(standardised)), View(self._features(bent.values), bent.log_slopes)]
 
-    def _standardised(self) -> Float[np.ndarray, "row node"]:
-        return Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
-
-    @cached_property
-    def _gram(self) -> Float[np.ndarray, "feature feature"]:
-        return centred_gram(*means_of_products(self._features.coarse()), len(self._values))
+    def _features(self, values: Float[np.ndarray, "row node"]) -> Features:
+        return Features(values)
 
     def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        evidence = self._coarse(arrays["reference"].tobytes())
-        return {"scores": evidence.neighbourhoods(arrays["children"], arrays["parents"].astype(bool))}
+        precisions = self._precisions(arrays["reference"].tobytes())
+        scores = np.stack([view.neighbourhoods(*_families(arrays), precisions) for view in self._views])
+        return {"scores": average_evidence(scores, len(self._values))}
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         precisions = self._precisions(arrays["reference"].tobytes())
-        scores, _ = self._fits(arrays, precisions, residuals=False)
-        return {"scores": scores}
+        scores = np.stack([view.fit(*_families(arrays), precisions).scores for view in self._views])
+        return {"scores": average_evidence(scores, len(self._values))}
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        scores, losses, shape = self._with_rows(arrays)
+        scores, losses = self._with_rows(arrays)
         terms = arrays["terms"].astype(float)
-        return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T) | shape
+        return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T, len(self._values))
 
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
-        scores, residuals = self._fits(arrays, precisions, residuals=True)
-        variances = residuals.var(axis=0) if precisions is None else 1 / precisions[arrays["children"]]
-        return scores, row_losses(residuals, np.maximum(variances, LEAST_VARIANCE)), shape_of(residuals)
-
-    def _coarse_given(self, reference: bytes) -> CoarseEvidence:
-        return CoarseEvidence(self._gram, len(self._values), self._precisions(reference), len(self._variances))
+        scores, losses = [], []
+        for view in self._views:
+            fits = view.fit(*_families(arrays), precisions)
+            scores.append(fits.scores)
+            losses.append(view.row_losses(*_families(arrays), fits.residuals, precisions))
+        best = np.argmin(scores, axis=0)
+        chosen = np.stack(losses)[best, :, np.arange(len(best))].T
+        return average_evidence(np.array(scores), len(self._values)), chosen
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.
@@ -106,33 +109,12 @@ class OwnMechanisms(FamilySite):
             return None
         nodes = len(self._variances)
         graph = np.frombuffer(reference, dtype=np.uint8).reshape(-1, nodes).astype(bool)
+        least = self._variances / self._variances.min()
         if not len(graph):
-            return self._variances / self._variances.min()
-        families = {"children": np.arange(nodes), "parents": graph.T}
-        _, residuals = self._fits(families, self._variances / self._variances.min(), residuals=True)
+            return least
+        (view,) = self._views
+        residuals = view.fit(np.arange(nodes), graph.T, least).residuals
         return self._variances / (self._variances * (residuals**2).mean(axis=0)).mean()
-
-    def _fits(
-        self, families: Arrays, precisions: Float[np.ndarray, " node"] | None, *, residuals: bool
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
-        """Return the joint evidence of families, and what their regressions leave unexplained (standardised)."""
-        count = len(self._values)
-        scores = np.empty(len(families["children"]))
-        left = np.empty((count if residuals else 0, len(scores)))
-        for parents, members in by_parents(families["parents"]):
-            features = self._features.joint(parents, count)
-            features -= features.mean(axis=0)
-            gram, ends = features.T @ features, self._features.layers(parents, count)
-            for family in members:
-                child = int(families["children"][family])
-                values = self._features.values[:, child]
-                cross = features.T @ values
-                precision = None if precisions is None else float(precisions[child])
-                fit = best_fit(gram, cross, float(values @ values), count, ends, precision)
-                scores[family] = fit.score
-                if residuals:
-                    left[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
-        return scores, left
 
 
 class CommonMechanisms(OwnMechanisms):
@@ -154,14 +136,10 @@ class CommonMechanisms(OwnMechanisms):
         return super().answer(task)
 
     def _common_gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        common = Features((self._values - arrays["origin"]) / arrays["scale"])
+        common = self._features((self._values - arrays["origin"]) / arrays["scale"])
         mean, second = means_of_products(common.coarse(int(arrays["functions"])))
         return {"mean": mean, "second": triangle(second)}
 
 
-def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):
-    """Group families by their set of parents: these share their features."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for family, members in enumerate(parents):
-        groups.setdefault(tuple(np.flatnonzero(members).tolist()), []).append(family)
-    return groups.items()
+def _families(arrays: Arrays) -> tuple[Int[np.ndarray, " family"], Bool[np.ndarray, "family node"]]:
+    return arrays["children"], arrays["parents"].astype(bool)

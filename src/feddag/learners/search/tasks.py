@@ -39,8 +39,6 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
-        "shape": Output("for each family how heavy-tailed and how skewed the noise is", None),
-        "shape_square": Output("for each family the mean squares behind these", None),
     },
 )
 TASKS = (ROWS, *MOMENTS.specs, GRAM, NEIGHBOURHOODS, SCORES, COMPARISONS)

@@ -1,0 +1,209 @@
+"""How much likelier residuals are if noise need not be normal, nor of the same size everywhere.
+
+A regression's evidence takes noise for normal and of one size. Where it is not, a wrong direction may explain the data
+better, and with more rows more surely so. So a family's evidence is averaged over a few models of its noise:
+
+- normal, of one size: what the regression has;
+- of any shape: a kernel density of the residuals, in which each row is judged by all others;
+- of a size that depends on the parents: the logarithm of the variance is a sum of functions of each parent, with the
+  price of such functions; what is left, once divided by its size, is normal or of any shape.
+
+Densities are estimated on a scale where heavy tails are short (the inverse hyperbolic sine), so that values far out have
+bounded influence. A gain is the log-evidence per row beyond that of normal noise; all models are equally likely
+beforehand, so it is never below that of normal noise by more than the logarithm of their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from feddag.regression.evidence import LEAST_VARIANCE, average_evidence
+
+MOST_ROWS = 10_000
+"""Of more rows, so many are looked at, evenly spaced: they tell the shape of noise well enough."""
+_BANDWIDTHS = (0.35, 0.7, 1.2)
+"""Of the kernels, times the fifth root of the number of rows."""
+_STEP, _FARTHEST = 0.06, 6.0
+"""The grid on which densities are computed, in units of the transformed residuals."""
+_GRID = np.arange(-_FARTHEST, _FARTHEST + _STEP / 2, _STEP)
+_FAR_OUT = 1 / (np.pi * np.cosh(_GRID))
+"""The density of a row that is far from all others, which has the weight of one row."""
+_NORMAL_QUARTILES = 1.349
+"""The distance of the quartiles of the standard normal distribution."""
+_LOG_VARIANCE_PRIOR = 1.0
+"""The inverse prior variance of each coefficient of the logarithm of the variance."""
+_LARGEST_LOG_VARIANCE = 6.0
+_LARGEST_SQUARE = 10.0
+"""No row counts for more in the fit of the variance."""
+_STEPS = 3
+"""Of Fisher scoring, for the variance."""
+_BATCH_VALUES = 2**20
+
+
+class Sizes(NamedTuple):
+    """The size of the noise in each row, by family."""
+
+    deviations: Float[np.ndarray, "row family"]
+    price: Float[np.ndarray, " family"]
+    """The negative log-evidence per row of the functions that the sizes need."""
+
+
+class NoiseModels:
+    """The models of one site's noise."""
+
+    def __init__(self, features: Float[np.ndarray, "row feature"]) -> None:
+        """`features` are functions of single variables, on which the size of noise may depend."""
+        self._chosen = evenly_spaced(len(features))
+        chosen = features[self._chosen]
+        self._features = chosen - chosen.mean(axis=0)
+        self._gram = self._features.T @ self._features
+
+    def gains(
+        self, residuals: Float[np.ndarray, "row family"], columns: Sequence[Int[np.ndarray, " column"]]
+    ) -> Float[np.ndarray, " family"]:
+        """Return the gain of each family, whose parents' functions are in these columns of the features."""
+        gains = np.empty(len(columns))
+        for families, residual, chosen in self._batches(residuals, columns):
+            normal = normal_log_likelihood(residual)
+            options = [np.zeros(len(families)), *(shaped_log_likelihoods(residual)[0] - normal)]
+            if chosen.shape[1]:
+                deviations, price = self._sizes(residual, chosen)
+                scaled = residual / deviations
+                volume = np.log(deviations).mean(axis=0) + price + normal
+                options += [normal_log_likelihood(scaled) - volume, *(shaped_log_likelihoods(scaled)[0] - volume)]
+            gains[families] = -average_evidence(-np.array(options), len(residual))
+        return gains
+
+    def row_losses(
+        self, residuals: Float[np.ndarray, "row family"], columns: Sequence[Int[np.ndarray, " column"]]
+    ) -> tuple[Int[np.ndarray, " chosen"], Float[np.ndarray, "chosen family"]]:
+        """Return some rows, `MOST_ROWS` at most, and their negative log-likelihood by the best model of the noise."""
+        losses = np.empty((len(self._chosen), len(columns)))
+        for families, residual, chosen in self._batches(residuals, columns):
+            options = _row_losses(residual)
+            if chosen.shape[1]:
+                deviations, price = self._sizes(residual, chosen)
+                options += [rows + np.log(deviations) + price for rows in _row_losses(residual / deviations)]
+            best = np.argmin([rows.mean(axis=0) for rows in options], axis=0)
+            losses[:, families] = np.stack(options)[best, :, np.arange(len(families))].T
+        return self._chosen, losses
+
+    def _batches(self, residuals: np.ndarray, columns: Sequence[np.ndarray]):
+        """Take families with as many functions together, and of them as many as fit into memory."""
+        widths = np.array([len(each) for each in columns], dtype=int)
+        step = max(1, _BATCH_VALUES // len(self._chosen))
+        for width in np.unique(widths):
+            families = np.flatnonzero(widths == width)
+            for start in range(0, len(families), step):
+                batch = families[start : start + step]
+                chosen = np.array([columns[family] for family in batch], dtype=int).reshape(len(batch), width)
+                residual = residuals[np.ix_(self._chosen, batch)]
+                yield batch, residual - residual.mean(axis=0), chosen
+
+    def _sizes(self, residual: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]) -> Sizes:
+        """Fit the logarithm of the variance, by Fisher scoring from a regression of the squares' logarithm."""
+        rows, families = len(residual), np.arange(len(columns))[:, None]
+        identity = _LOG_VARIANCE_PRIOR * np.eye(columns.shape[1])
+        system = 0.5 * self._gram[columns[:, :, None], columns[:, None, :]] + identity
+        inverse = np.linalg.inv(system)
+
+        def fit(target: Float[np.ndarray, "row family"]):
+            cross = (self._features.T @ target)[columns, families]
+            found = 0.5 * (inverse @ cross[..., None])[..., 0]
+            weights = np.zeros((self._features.shape[1], len(columns)))
+            weights[columns, families] = found
+            return found, np.clip(self._features @ weights, -_LARGEST_LOG_VARIANCE, _LARGEST_LOG_VARIANCE)
+
+        square = residual**2 + LEAST_VARIANCE
+        square /= square.mean(axis=0)
+        start = np.log(square + 1e-4)
+        found, log_variance = fit(0.4 * (start - start.mean(axis=0)))  # shrunk: logarithms of squares spread widely
+        for _ in range(_STEPS):
+            scaled = square * np.exp(-log_variance)
+            scaled = np.minimum(scaled / scaled.mean(axis=0), _LARGEST_SQUARE)
+            found, log_variance = fit(log_variance + scaled - 1)
+        volume = np.linalg.slogdet(system / _LOG_VARIANCE_PRIOR)[1]
+        price = (volume + _LOG_VARIANCE_PRIOR * (found**2).sum(axis=1)) / (2 * rows)
+        return Sizes(np.exp(log_variance / 2), price)
+
+
+def evenly_spaced(rows: int) -> Int[np.ndarray, " chosen"]:
+    """Return the rows that are looked at, at most `MOST_ROWS`."""
+    return np.linspace(0, rows - 1, min(rows, MOST_ROWS)).astype(int)
+
+
+def normal_log_likelihood(residuals: Float[np.ndarray, "row family"]) -> Float[np.ndarray, " family"]:
+    """Return the mean log-likelihood of a row if noise is normal."""
+    return -0.5 * (np.log(2 * np.pi * np.maximum((residuals**2).mean(axis=0), LEAST_VARIANCE)) + 1)
+
+
+class _Densities(NamedTuple):
+    """The logarithm of densities on the grid, for each bandwidth, and where each row is on it."""
+
+    logarithms: list[Float[np.ndarray, "grid family"]]
+    place: Float[np.ndarray, "row family"]
+    log_slope: Float[np.ndarray, "row family"]
+    """The logarithm of the slope of the transformation."""
+
+
+def shaped_log_likelihoods(
+    residuals: Float[np.ndarray, "row family"],
+) -> tuple[Float[np.ndarray, "bandwidth family"], _Densities]:
+    """Return the mean log-likelihood of a row if noise has any shape: each row's by the density of all others."""
+    rows, families = residuals.shape
+    low, middle, high = np.quantile(residuals, (0.25, 0.5, 0.75), axis=0)
+    scale = np.maximum((high - low) / _NORMAL_QUARTILES, np.sqrt(LEAST_VARIANCE))
+    scaled = (residuals - middle) / scale
+    place = (np.clip(np.arcsinh(scaled), -_FARTHEST, _FARTHEST - _STEP) + _FARTHEST) / _STEP
+    log_slope = -np.log(scale) - 0.5 * np.log1p(scaled**2)
+    cell = place.astype(np.int64)
+    beyond = place - cell
+    cell += np.arange(families) * len(_GRID)
+    size = families * len(_GRID)
+    counts = np.bincount(cell.ravel(), (1 - beyond).ravel(), size) + np.bincount(cell.ravel() + 1, beyond.ravel(), size)
+    counts = counts.reshape(families, len(_GRID)).T
+    found, logarithms = [], []
+    import os
+    pr = float(os.environ.get("SP", "0.3")) * np.log(rows) / rows
+    for kernel, own in _kernels(rows):
+        density = np.maximum(kernel @ counts - own, 0.0) / rows + _FAR_OUT[:, None] / rows
+        logarithm = np.log(density)
+        logarithms.append(logarithm)
+        found.append((counts * logarithm).sum(axis=0) / rows + log_slope.mean(axis=0) - pr)
+    return np.array(found), _Densities(logarithms, place, log_slope)
+
+
+@lru_cache(maxsize=16)
+def _kernels(rows: int) -> list[tuple[Float[np.ndarray, "grid grid"], float]]:
+    """Return the kernel of each bandwidth between all places of the grid, and its height at its own place."""
+    distance = _GRID[:, None] - _GRID
+    widths = [max(each * rows**-0.2, _STEP) for each in _BANDWIDTHS]
+    heights = [1 / (width * np.sqrt(2 * np.pi)) for width in widths]
+    return [
+        (height * np.exp(-0.5 * (distance / width) ** 2), height)
+        for width, height in zip(widths, heights, strict=True)
+    ]
+
+
+def _row_losses(residuals: Float[np.ndarray, "row family"]) -> list[Float[np.ndarray, "row family"]]:
+    """Return the negative log-likelihood of every row, if noise is normal, and if it has any shape."""
+    variance = np.maximum((residuals**2).mean(axis=0), LEAST_VARIANCE)
+    _, densities = shaped_log_likelihoods(residuals)
+    cell = densities.place.astype(np.int64)
+    beyond, families = densities.place - cell, np.arange(residuals.shape[1])
+    return [0.5 * (np.log(2 * np.pi * variance) + residuals**2 / variance)] + [
+        -((1 - beyond) * each[cell, families] + beyond * each[cell + 1, families] + densities.log_slope)
+        for each in densities.logarithms
+    ]
+
+
+def row_log_densities(values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row node"]:
+    """Return the logarithm of each column's density in every row, by the best of the kernels."""
+    _, *shaped = _row_losses(values)
+    best = np.argmin([rows.mean(axis=0) for rows in shaped], axis=0)
+    return -np.stack(shaped)[best, :, np.arange(values.shape[1])].T

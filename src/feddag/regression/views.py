@@ -1,0 +1,203 @@
+"""The evidence of families by one site's own rows, as the columns are, or bent so that each is normal by itself.
+
+A regression looks for effects that add up with the noise. If the effect is bent once more (a concentration that was
+measured, the exponential of what the causes add up to), the bent columns show what the columns themselves do not. The
+density of a bent child is that of the child once the slope of the bend is taken into account, so that both ways to look
+at the rows compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from feddag.regression.comparison import row_losses
+from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients
+from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
+from feddag.regression.gram import centred_gram, means_of_products
+from feddag.regression.noise_models import NoiseModels, row_log_densities
+
+Family = tuple[int, tuple[int, ...]]
+"""A child and its parents."""
+_BATCH_VALUES = 2**21
+"""Residuals that are in memory at once."""
+
+
+class Fits(NamedTuple):
+    """The joint evidence of families, and what their regressions leave unexplained."""
+
+    scores: Float[np.ndarray, " family"]
+    residuals: Float[np.ndarray, "row family"]
+
+
+class Bent(NamedTuple):
+    """Columns bent so that each is normal by itself, and the logarithm of the bend's slope in every row."""
+
+    values: Float[np.ndarray, "row node"]
+    log_slopes: Float[np.ndarray, "row node"]
+
+
+def bend(values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]) -> Bent:
+    """Bend standardised columns by the normal quantiles of their ranks; discrete ones stay as they are."""
+    numbers = np.flatnonzero(levels == 0)
+    bent, log_slopes = values.copy(), np.zeros(values.shape)
+    normal = ndtri((rankdata(values[:, numbers], axis=0) - 0.5) / len(values))
+    bent[:, numbers] = normal / np.maximum(normal.std(axis=0), 1e-9)
+    log_slopes[:, numbers] = row_log_densities(values[:, numbers]) + 0.5 * (np.log(2 * np.pi) + bent[:, numbers] ** 2)
+    return Bent(bent, log_slopes)
+
+
+class View:
+    """One way to look at a site's rows."""
+
+    def __init__(self, features: Features, log_slopes: Float[np.ndarray, "row node"] | None = None) -> None:
+        self.features = features
+        self._log_slopes = np.zeros((1, features.values.shape[1])) if log_slopes is None else log_slopes
+        self._known_gains: dict[Family, float] = {}
+        self._coarse = lru_cache(maxsize=1)(self._coarse_given)
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return len(self.features.values)
+
+    @cached_property
+    def coarse_features(self) -> Float[np.ndarray, "row feature"]:
+        """Return the coarse functions of all variables, centred."""
+        features = self.features.coarse()
+        return features - features.mean(axis=0)
+
+    @cached_property
+    def gram(self) -> Float[np.ndarray, "feature feature"]:
+        """Return the Gram matrix of the coarse functions."""
+        return centred_gram(*means_of_products(self.features.coarse()), self.rows)
+
+    @cached_property
+    def _noise(self) -> NoiseModels:
+        return NoiseModels(self.coarse_features)
+
+    def _coarse_given(self, precisions: bytes | None) -> CoarseEvidence:
+        known = None if precisions is None else np.frombuffer(precisions)
+        return CoarseEvidence(self.gram, self.rows, known, self.features.values.shape[1])
+
+    def neighbourhoods(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        precisions: Float[np.ndarray, " node"] | None,
+    ) -> Float[np.ndarray, "family node"]:
+        """Score, for each family, each that differs from it by one parent; at the child, the family itself."""
+        coarse = self._coarse(None if precisions is None else precisions.tobytes())
+        scores = coarse.neighbourhoods(children, parents)
+        if precisions is not None:
+            return scores
+        return scores - self._coarse_gains(children, parents, scores) - self._log_slopes.mean(axis=0)[children, None]
+
+    def _coarse_gains(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        scores: Float[np.ndarray, "family node"],
+    ) -> Float[np.ndarray, "family node"]:
+        """Return what models of the noise gain, for each family and each that differs from it by one parent.
+
+        With a further parent that does not help if noise is normal, the noise counts as the same.
+        """
+        every = np.arange(len(children))
+        looked_at = parents | (scores <= scores[every, children, None])
+        near: dict[tuple[int, int], Family] = {}
+        for family, node in np.argwhere(looked_at).tolist():
+            members = parents[family].copy()
+            members[node] ^= node != children[family]
+            near[family, node] = int(children[family]), tuple(np.flatnonzero(members).tolist())
+        self._find_gains(list(dict.fromkeys(near.values())))
+        gains = np.empty(scores.shape)
+        gains[:] = np.array([self._known_gains[near[family, int(children[family])]] for family in every])[:, None]
+        for place, family in near.items():
+            gains[place] = self._known_gains[family]
+        return gains
+
+    def _find_gains(self, families: Sequence[Family]) -> None:
+        """Compute what models of the noise gain for families, by quick regressions, where it is not known."""
+        unknown = [family for family in families if family not in self._known_gains]
+        for size in {len(parents) for _, parents in unknown}:
+            batch = [family for family in unknown if len(family[1]) == size]
+            step = max(1, _BATCH_VALUES // self.rows)
+            for some in (batch[start : start + step] for start in range(0, len(batch), step)):
+                columns = _coarse_columns([parents for _, parents in some])
+                residuals = self._coarse_residuals(np.array([child for child, _ in some]), columns)
+                self._known_gains.update(zip(some, self._noise.gains(residuals, columns).tolist(), strict=True))
+
+    def _coarse_residuals(
+        self, children: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]
+    ) -> Float[np.ndarray, "row family"]:
+        """Return what quick regressions of families with as many parents leave unexplained."""
+        products = self.gram[columns, children[:, None] * FUNCTIONS] / LINEAR_WEIGHT
+        systems = self.gram[columns[:, :, None], columns[:, None, :]] + np.eye(columns.shape[1])
+        weights = np.zeros((len(self.gram), len(children)))
+        np.put_along_axis(weights, columns.T, np.linalg.solve(systems, products[..., None])[..., 0].T, axis=0)
+        return self.features.values[:, children] - self.coarse_features @ weights
+
+    def fit(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        precisions: Float[np.ndarray, " node"] | None,
+    ) -> Fits:
+        """Score families by full regressions."""
+        scores = np.empty(len(children))
+        residuals = np.empty((self.rows, len(children)))
+        for members, families in by_parents(parents):
+            features = self.features.joint(members, self.rows)
+            features -= features.mean(axis=0)
+            gram, ends = features.T @ features, self.features.layers(members, self.rows)
+            for family in families:
+                child = int(children[family])
+                values = self.features.values[:, child]
+                cross = features.T @ values
+                precision = None if precisions is None else float(precisions[child])
+                fit = best_fit(gram, cross, float(values @ values), self.rows, ends, precision)
+                scores[family] = fit.score
+                residuals[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
+        if precisions is None:
+            gains = self._noise.gains(residuals, _columns_by_family(parents))
+            scores -= gains + self._log_slopes.mean(axis=0)[children]
+        return Fits(scores, residuals)
+
+    def row_losses(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        residuals: Float[np.ndarray, "row family"],
+        precisions: Float[np.ndarray, " node"] | None,
+    ) -> Float[np.ndarray, "row family"]:
+        """Return the negative log-likelihood of rows, of each family by the best model of its noise."""
+        if precisions is not None:
+            return row_losses(residuals, 1 / precisions[children])
+        chosen, losses = self._noise.row_losses(residuals, _columns_by_family(parents))
+        log_slopes = self._log_slopes if len(self._log_slopes) == 1 else self._log_slopes[chosen]
+        return losses - log_slopes[:, children]
+
+
+def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):
+    """Group families by their set of parents: these share their features."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for family, members in enumerate(parents):
+        groups.setdefault(tuple(np.flatnonzero(members).tolist()), []).append(family)
+    return groups.items()
+
+
+def _coarse_columns(parents: Sequence[Sequence[int]]) -> Int[np.ndarray, "family column"]:
+    """Return the columns of coarse features of families with as many parents each."""
+    chosen = np.array(parents, dtype=int).reshape(len(parents), -1)
+    return (chosen[:, :, None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(len(parents), -1)
+
+
+def _columns_by_family(parents: Bool[np.ndarray, "family node"]) -> list[Int[np.ndarray, " column"]]:
+    return [_coarse_columns([np.flatnonzero(members).tolist()])[0] for members in parents]
