@@ -26,9 +26,9 @@ from feddag.regression.evidence import LEAST_VARIANCE, average_evidence
 
 MOST_ROWS = 10_000
 """Of more rows, so many are looked at, evenly spaced: they tell the shape of noise well enough."""
-_BANDWIDTHS = (0.35, 0.7, 1.2)
+_BANDWIDTHS = (0.35, 0.9)
 """Of the kernels, times the fifth root of the number of rows."""
-_STEP, _FARTHEST = 0.06, 6.0
+_STEP, _FARTHEST = 0.08, 5.2
 """The grid on which densities are computed, in units of the transformed residuals."""
 _GRID = np.arange(-_FARTHEST, _FARTHEST + _STEP / 2, _STEP)
 _FAR_OUT = 1 / (np.pi * np.cosh(_GRID))
@@ -42,14 +42,18 @@ _LARGEST_SQUARE = 10.0
 """No row counts for more in the fit of the variance."""
 _STEPS = 3
 """Of Fisher scoring, for the variance."""
+_BEYOND_CHANCE = 1.5
+"""Standard deviations by which functions must explain the size of noise better than by chance, to be fitted."""
 _BATCH_VALUES = 2**20
 
 
 class Sizes(NamedTuple):
-    """The size of the noise in each row, by family."""
+    """The size of the noise in each row, of some families."""
 
-    deviations: Float[np.ndarray, "row family"]
-    price: Float[np.ndarray, " family"]
+    varying: Int[np.ndarray, " varying"]
+    """Those whose noise has a size that varies."""
+    deviations: Float[np.ndarray, "row varying"]
+    price: Float[np.ndarray, " varying"]
     """The negative log-evidence per row of the functions that the sizes need."""
 
 
@@ -70,13 +74,17 @@ class NoiseModels:
         gains = np.empty(len(columns))
         for families, residual, chosen in self._batches(residuals, columns):
             normal = normal_log_likelihood(residual)
-            options = [np.zeros(len(families)), *(shaped_log_likelihoods(residual)[0] - normal)]
-            if chosen.shape[1]:
-                deviations, price = self._sizes(residual, chosen)
-                scaled = residual / deviations
-                volume = np.log(deviations).mean(axis=0) + price + normal
-                options += [normal_log_likelihood(scaled) - volume, *(shaped_log_likelihoods(scaled)[0] - volume)]
-            gains[families] = -average_evidence(-np.array(options), len(residual))
+            shaped, _ = shaped_log_likelihoods(residual)
+            options = np.full((2 * len(shaped) + 2, len(families)), -np.inf)
+            options[0], options[1 : len(shaped) + 1] = 0.0, shaped - normal
+            fits = self._fits_of_sizes(residual, chosen)
+            if fits is not None:
+                varying, deviations, price = fits
+                scaled = residual[:, varying] / deviations
+                volume = np.log(deviations).mean(axis=0) + price + normal[varying]
+                options[len(shaped) + 1, varying] = normal_log_likelihood(scaled) - volume
+                options[len(shaped) + 2 :, varying] = shaped_log_likelihoods(scaled)[0] - volume
+            gains[families] = -average_evidence(-options, len(residual))
         return gains
 
     def row_losses(
@@ -86,9 +94,12 @@ class NoiseModels:
         losses = np.empty((len(self._chosen), len(columns)))
         for families, residual, chosen in self._batches(residuals, columns):
             options = _row_losses(residual)
-            if chosen.shape[1]:
-                deviations, price = self._sizes(residual, chosen)
-                options += [rows + np.log(deviations) + price for rows in _row_losses(residual / deviations)]
+            fits = self._fits_of_sizes(residual, chosen)
+            if fits is not None:
+                varying, deviations, price = fits
+                for rows in _row_losses(residual[:, varying] / deviations):
+                    options.append(options[0].copy())
+                    options[-1][:, varying] = rows + np.log(deviations) + price
             best = np.argmin([rows.mean(axis=0) for rows in options], axis=0)
             losses[:, families] = np.stack(options)[best, :, np.arange(len(families))].T
         return self._chosen, losses
@@ -105,31 +116,53 @@ class NoiseModels:
                 residual = residuals[np.ix_(self._chosen, batch)]
                 yield batch, residual - residual.mean(axis=0), chosen
 
-    def _sizes(self, residual: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]) -> Sizes:
-        """Fit the logarithm of the variance, by Fisher scoring from a regression of the squares' logarithm."""
-        rows, families = len(residual), np.arange(len(columns))[:, None]
-        identity = _LOG_VARIANCE_PRIOR * np.eye(columns.shape[1])
-        system = 0.5 * self._gram[columns[:, :, None], columns[:, None, :]] + identity
+    def _fits_of_sizes(
+        self, residual: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]
+    ) -> Sizes | None:
+        """Fit the logarithm of the variance, by Fisher scoring, where it seems to depend on the parents at all."""
+        if not columns.shape[1]:
+            return None
+        rows = len(residual)
+        within = 0.5 * self._gram[columns[:, :, None], columns[:, None, :]]
+        system = within + _LOG_VARIANCE_PRIOR * np.eye(columns.shape[1])
         inverse = np.linalg.inv(system)
-
-        def fit(target: Float[np.ndarray, "row family"]):
-            cross = (self._features.T @ target)[columns, families]
-            found = 0.5 * (inverse @ cross[..., None])[..., 0]
-            weights = np.zeros((self._features.shape[1], len(columns)))
-            weights[columns, families] = found
-            return found, np.clip(self._features @ weights, -_LARGEST_LOG_VARIANCE, _LARGEST_LOG_VARIANCE)
-
         square = residual**2 + LEAST_VARIANCE
         square /= square.mean(axis=0)
         start = np.log(square + 1e-4)
-        found, log_variance = fit(0.4 * (start - start.mean(axis=0)))  # shrunk: logarithms of squares spread widely
+        start -= start.mean(axis=0)
+        varying = _seems_to_vary(start, self._cross(start, columns), inverse, within)
+        if not len(varying):
+            return None
+        columns, inverse, square = columns[varying], inverse[varying], square[:, varying]
+        log_variance, found = np.zeros(square.shape), np.zeros(columns.shape)
+        target = 0.4 * start[:, varying]  # shrunk: logarithms of squares spread widely
         for _ in range(_STEPS):
+            found = 0.5 * (inverse @ self._cross(target, columns)[..., None])[..., 0]
+            weights = np.zeros((self._features.shape[1], len(columns)))
+            np.put_along_axis(weights, columns.T, found.T, axis=0)
+            log_variance = np.clip(self._features @ weights, -_LARGEST_LOG_VARIANCE, _LARGEST_LOG_VARIANCE)
             scaled = square * np.exp(-log_variance)
-            scaled = np.minimum(scaled / scaled.mean(axis=0), _LARGEST_SQUARE)
-            found, log_variance = fit(log_variance + scaled - 1)
-        volume = np.linalg.slogdet(system / _LOG_VARIANCE_PRIOR)[1]
+            target = log_variance + np.minimum(scaled / scaled.mean(axis=0), _LARGEST_SQUARE) - 1
+        volume = np.linalg.slogdet(system[varying] / _LOG_VARIANCE_PRIOR)[1]
         price = (volume + _LOG_VARIANCE_PRIOR * (found**2).sum(axis=1)) / (2 * rows)
-        return Sizes(np.exp(log_variance / 2), price)
+        return Sizes(varying, np.exp(log_variance / 2), price)
+
+    def _cross(
+        self, target: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]
+    ) -> Float[np.ndarray, "family column"]:
+        return np.take_along_axis(self._features.T @ target, columns.T, axis=0).T
+
+
+def _seems_to_vary(
+    start: Float[np.ndarray, "row family"],
+    cross: Float[np.ndarray, "family column"],
+    inverse: Float[np.ndarray, "family column column"],
+    within: Float[np.ndarray, "family column column"],
+) -> Int[np.ndarray, " varying"]:
+    """List the families whose noise may have a size that varies: the others' functions explain it as well as chance."""
+    explained = 0.5 * np.einsum("fi,fij,fj->f", cross, inverse, cross) / start.var(axis=0)
+    by_chance = np.einsum("fij,fji->f", inverse, within)
+    return np.flatnonzero(explained > by_chance + _BEYOND_CHANCE * np.sqrt(2 * by_chance))
 
 
 def evenly_spaced(rows: int) -> Int[np.ndarray, " chosen"]:

@@ -25,6 +25,8 @@ from feddag.regression.noise_models import NoiseModels, row_log_densities
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
+_MOST_FURTHER = 3
+"""Of the parents that a family does not have, models of noise look at so many."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""
 
@@ -107,10 +109,13 @@ class View:
     ) -> Float[np.ndarray, "family node"]:
         """Return what models of the noise gain, for each family and each that differs from it by one parent.
 
-        With a further parent that does not help if noise is normal, the noise counts as the same.
+        With a further parent that is not among those that help most if noise is normal, the noise counts as the same.
         """
         every = np.arange(len(children))
-        looked_at = parents | (scores <= scores[every, children, None])
+        further = np.where(parents, np.inf, scores)
+        helpful = np.sort(further, axis=1)[:, : _MOST_FURTHER + 1][:, -1:]
+        looked_at = parents | (further <= np.minimum(helpful, scores[every, children, None]))
+        looked_at[every, children] = True
         near: dict[tuple[int, int], Family] = {}
         for family, node in np.argwhere(looked_at).tolist():
             members = parents[family].copy()
@@ -143,6 +148,19 @@ class View:
         weights = np.zeros((len(self.gram), len(children)))
         np.put_along_axis(weights, columns.T, np.linalg.solve(systems, products[..., None])[..., 0].T, axis=0)
         return self.features.values[:, children] - self.coarse_features @ weights
+
+    def given_all_others(self) -> Float[np.ndarray, " node"]:
+        """Score each variable given all others by quick regressions, with noise of any shape."""
+        nodes = self.features.values.shape[1]
+        scores, residuals = np.empty(nodes), np.empty((self.rows, nodes))
+        for child in range(nodes):
+            (columns,) = _coarse_columns([[other for other in range(nodes) if other != child]])
+            gram, cross = self.gram[np.ix_(columns, columns)], self.gram[columns, child * FUNCTIONS] / LINEAR_WEIGHT
+            values = self.features.values[:, child]
+            fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
+            scores[child] = fit.score
+            residuals[:, child] = values - self.coarse_features[:, columns] @ coefficients(gram, cross, fit)
+        return scores - self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes) - self._log_slopes.mean(axis=0)
 
     def fit(
         self,
