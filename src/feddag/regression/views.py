@@ -25,16 +25,17 @@ from feddag.regression.noise_models import NoiseModels, row_log_densities
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
-_MOST_FURTHER = 3
+MOST_FURTHER = 3
 """Of the parents that a family does not have, models of noise look at so many."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""
 
 
 class Fits(NamedTuple):
-    """The joint evidence of families, and what their regressions leave unexplained."""
+    """The joint evidence of families, that with normal noise, and what their regressions leave unexplained."""
 
     scores: Float[np.ndarray, " family"]
+    with_normal_noise: Float[np.ndarray, " family"]
     residuals: Float[np.ndarray, "row family"]
 
 
@@ -101,6 +102,16 @@ class View:
             return scores
         return scores - self._coarse_gains(children, parents, scores) - self._log_slopes.mean(axis=0)[children, None]
 
+    def families(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
+        """Score families by quick regressions: with models of the noise, and with normal noise."""
+        normal = self._coarse(None).families(children, parents)
+        families = [(child, tuple(np.flatnonzero(members).tolist())) for child, members in zip(children.tolist(), parents, strict=True)]
+        self._find_gains(families)
+        gains = np.array([self._known_gains[family] for family in families])
+        return normal - gains - self._log_slopes.mean(axis=0)[children], normal
+
     def _coarse_gains(
         self,
         children: Int[np.ndarray, " family"],
@@ -113,7 +124,7 @@ class View:
         """
         every = np.arange(len(children))
         further = np.where(parents, np.inf, scores)
-        helpful = np.sort(further, axis=1)[:, : _MOST_FURTHER + 1][:, -1:]
+        helpful = np.sort(further, axis=1)[:, : MOST_FURTHER + 1][:, -1:]
         looked_at = parents | (further <= np.minimum(helpful, scores[every, children, None]))
         looked_at[every, children] = True
         near: dict[tuple[int, int], Family] = {}
@@ -183,10 +194,10 @@ class View:
                 fit = best_fit(gram, cross, float(values @ values), self.rows, ends, precision)
                 scores[family] = fit.score
                 residuals[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
-        if precisions is None:
-            gains = self._noise.gains(residuals, _columns_by_family(parents))
-            scores -= gains + self._log_slopes.mean(axis=0)[children]
-        return Fits(scores, residuals)
+        if precisions is not None:
+            return Fits(scores, scores, residuals)
+        gains = self._noise.gains(residuals, _columns_by_family(parents)) + self._log_slopes.mean(axis=0)[children]
+        return Fits(scores - gains, scores, residuals)
 
     def row_losses(
         self,

@@ -17,11 +17,12 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search import tasks
-from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions
+from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions, numbers_for_gains
 from feddag.regression.comparison import standard_error
 from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
+from feddag.regression.views import MOST_FURTHER
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -214,12 +215,15 @@ class CommonScores(OwnScores):
         self._frame: dict[str, np.ndarray] | None = None
         self._gram: Float[np.ndarray, "feature feature"] | None = None
         self._precisions: Float[np.ndarray, " node"] | None = None
+        self._gains: dict[Family, float] = {}
+        """What models of the noise add to coarse scores."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that sites have answered, and the common frame."""
         document, arrays = super().snapshot()
         gram = {} if self._gram is None else {"gram": self._gram}
-        return document, arrays | prefixed("frame", self._frame or {}) | gram
+        gains = self._as_arrays(list(self._gains)) | {"gains": np.array(list(self._gains.values()))}
+        return document, arrays | prefixed("frame", self._frame or {}) | gram | prefixed("gains", gains)
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
@@ -227,6 +231,8 @@ class CommonScores(OwnScores):
         if frame := under("frame", arrays):
             self._set_frame(frame)
         self._gram = arrays.get("gram")
+        gains = under("gains", arrays)
+        self._gains = dict(zip(_families(gains), gains["gains"].tolist(), strict=True))
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         """Estimate noise of equal variance with this graph."""
@@ -280,11 +286,40 @@ class CommonScores(OwnScores):
             return evidence.neighbourhoods(asked["children"][part], asked["parents"][part].astype(bool))
 
         with ThreadPoolExecutor(self._workers) as pool:
-            return np.concatenate(list(pool.map(score, parts)))
+            scores = np.concatenate(list(pool.map(score, parts)))
+        if not self._equal_noise:
+            scores -= self._coarse_gains(families, scores)
+        return scores
+
+    def _coarse_gains(
+        self, families: Sequence[Family], scores: Float[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """Return what models of the noise add, asked of the sites where it may matter and as far as the budget goes."""
+        near = [
+            {node: (child, parents ^ 1 << node) for node in worth_a_look(child, parents, each)}
+            for (child, parents), each in zip(families, scores, strict=True)
+        ]
+        wanted = dict.fromkeys([*families, *(family for each in near for family in each.values())])
+        self._ask_gains([family for family in wanted if family not in self._gains])
+        gains = np.empty(scores.shape)
+        for k, family in enumerate(families):
+            gains[k] = self._gains.get(family, 0.0)
+            for node, other in near[k].items():
+                gains[k, node] = self._gains.get(other, gains[k, node])
+        return gains
+
+    def _ask_gains(self, families: Sequence[Family]) -> None:
+        left = numbers_for_gains(self.nodes, self._functions(), self.rows) - len(self._gains)
+        families = families[:left] if self._sites > 1 else families
+        if families:
+            gains = self._ask(tasks.GAINS, self._task(families))["gains"]
+            self._gains.update(zip(families, gains.tolist(), strict=True))
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        for family, own in super()._joint(families):
-            yield family, float(average_evidence(np.array([self._additive(family)[0], own]), self.rows))
+        answer = self._ask(tasks.SCORES_AND_GAINS, self._task(families))
+        for family, own, gain in zip(families, answer["scores"].tolist(), answer["gains"].tolist(), strict=True):
+            common = self._additive(family)[0] - gain
+            yield family, float(average_evidence(np.array([common, own]), self.rows))
 
     def _additive(self, family: Family) -> tuple[float, float]:
         """Return the score of a family whose parents' effects add up, and the mean square that they leave."""
@@ -305,6 +340,13 @@ class CommonScores(OwnScores):
         self.ask_joint(families)
         _, answer = super()._comparisons(families, terms)
         return terms @ np.array([self.joint[family] for family in families]), answer
+
+
+def worth_a_look(child: int, parents: int, scores: Float[np.ndarray, " node"]) -> list[int]:
+    """List the nodes of a neighbourhood of which models of noise look: its parents, and who would help most."""
+    candidates = [node for node in range(len(scores)) if node != child and not parents >> node & 1]
+    helpful = sorted((node for node in candidates if scores[node] <= scores[child]), key=lambda node: scores[node])
+    return [*members(parents), *helpful[:MOST_FURTHER]]
 
 
 def _families(arrays: Arrays) -> list[Family]:

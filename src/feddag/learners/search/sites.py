@@ -91,9 +91,14 @@ class OwnMechanisms(FamilySite):
         return bent < plain
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        return {"scores": self._score(arrays)[0]}
+
+    def _score(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
+        """Score families by full regressions: with models of the noise, and with normal noise."""
         precisions = self._precisions(arrays["reference"].tobytes())
-        scores = np.stack([view.fit(*_families(arrays), precisions).scores for view in self._views])
-        return {"scores": average_evidence(scores, len(self._values))}
+        fits = [view.fit(*_families(arrays), precisions) for view in self._views]
+        scores = average_evidence(np.stack([each.scores for each in fits]), len(self._values))
+        return scores, fits[0].with_normal_noise
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, losses = self._with_rows(arrays)
@@ -137,7 +142,8 @@ class CommonMechanisms(OwnMechanisms):
 
     methods: ClassVar = {
         tasks.GRAM.name: "_common_gram",
-        tasks.SCORES.name: "_scores",
+        tasks.GAINS.name: "_gains",
+        tasks.SCORES_AND_GAINS.name: "_scores_and_gains",
         tasks.COMPARISONS.name: "_comparisons",
     }
 
@@ -151,6 +157,15 @@ class CommonMechanisms(OwnMechanisms):
         common = self._features((self._values - arrays["origin"]) / arrays["scale"])
         mean, second = means_of_products(common.coarse(int(arrays["functions"])))
         return {"mean": mean, "second": triangle(second)}
+
+    def _gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        (scores, normal), *others = (view.families(*_families(arrays)) for view in self._views)
+        every = np.stack([scores, *(bent for bent, _ in others)])
+        return {"gains": normal - average_evidence(every, len(self._values))}
+
+    def _scores_and_gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        scores, normal = self._score(arrays)
+        return {"scores": scores, "gains": normal - scores}
 
 
 def _families(arrays: Arrays) -> tuple[Int[np.ndarray, " family"], Bool[np.ndarray, "family node"]]:

@@ -33,6 +33,13 @@ GRAM = TaskSpec(
 )
 NEIGHBOURHOODS = TaskSpec("search.neighbourhoods", "Scores of families of variables, by quick regressions", _SCORES)
 SCORES = TaskSpec("search.scores", "Scores of families of variables, by full regressions", _SCORES)
+_GAINS = {"gains": Output("by how much models of the noise help to explain the site's rows, for each family", ("family",))}
+GAINS = TaskSpec("search.gains", "What models of the noise add to scores of families, by quick regressions", _GAINS)
+SCORES_AND_GAINS = TaskSpec(
+    "search.scores-and-gains",
+    "Scores of families of variables, by full regressions, and what models of the noise add to them",
+    _SCORES | _GAINS,
+)
 COMPARISONS = TaskSpec(
     "search.comparisons",
     "By how much some graphs explain the site's rows better than others, and how sure that is",
@@ -41,7 +48,7 @@ COMPARISONS = TaskSpec(
         **SPREAD,
     },
 )
-TASKS = (ROWS, *MOMENTS.specs, GRAM, NEIGHBOURHOODS, SCORES, COMPARISONS)
+TASKS = (ROWS, *MOMENTS.specs, GRAM, GAINS, NEIGHBOURHOODS, SCORES, SCORES_AND_GAINS, COMPARISONS)
 
 _MOST_FAMILIES = 1_000_000
 """At once; with few variables there are fewer."""
@@ -82,7 +89,11 @@ def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str
         "a reference graph without cycles, or none": lambda arrays: _is_reference(arrays["reference"]),
     }
     terms = {"terms": Bounds(-1, 1, "int8", ("comparison", "family"))}
-    neighbourhoods: tuple[TaskSpec, ...] = (NEIGHBOURHOODS.with_bounds(arrays=arrays, lengths=lengths, rules=rules),)
+
+    def about_families(*specs: TaskSpec) -> list[TaskSpec]:
+        return [spec.with_bounds(arrays=arrays, lengths=lengths, rules=rules) for spec in specs]
+
+    scores = about_families(NEIGHBOURHOODS, SCORES)
     if common_mechanisms:
         frame = {
             "origin": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,)),
@@ -92,12 +103,11 @@ def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str
         }
         budget = {f"at most {NUMBERS_PER_VALUE:g} numbers for each value of all sites": _within_budget}
         gram = GRAM.with_bounds(arrays=frame, rules=budget if sites > 1 else {})
-        neighbourhoods = (*MOMENTS.bounded(nodes).values(), gram)
+        scores = [*MOMENTS.bounded(nodes).values(), gram, *about_families(GAINS, SCORES_AND_GAINS)]
     return by_name(
         (
             ROWS,
-            *neighbourhoods,
-            SCORES.with_bounds(arrays=arrays, lengths=lengths, rules=rules),
+            *scores,
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
         )
     )
