@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feddag import EvidenceSearch, FeddagError, make_learner
+from feddag import CausalGraph, EvidenceSearch, FeddagError, make_learner
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -47,6 +47,15 @@ def test_the_graph_is_drawn_whole(random):
     assert (len(boxes), len(arrows)) == (11, len(random.graph_.edges))
     assert {text.get_text() for text in ax.texts} == set(random.graph_.names)
     ax.figure.canvas.draw()
+
+
+def test_a_graph_draws_itself_with_or_without_scores(notears):
+    names = notears.graph_.names
+    for scores, widths in ((notears.graph_.scores, 2), (None, 1)):
+        ax = CausalGraph(notears.adjacency_, names, scores).plot()
+        arrows = [each for each in ax.patches if isinstance(each, patches.FancyArrowPatch)]
+        assert len(arrows) == len(notears.graph_.edges)
+        assert (len({arrow.get_linewidth() for arrow in arrows}) > 1) == (widths > 1)
 
 
 def test_axes_that_are_given_are_used(notears):

@@ -228,7 +228,7 @@ class Learner(BaseEstimator, ABC):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph; needs `feddag[report]`, as the other plots do."""
         check_is_fitted(self)
-        return plots.plot_graph(self.graph_, self.edge_scores_, ax)
+        return self.graph_.plot(ax)
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw each figure of the history against the rounds, on axes of its own; on one that is given, the first."""
@@ -238,7 +238,7 @@ class Learner(BaseEstimator, ABC):
     def plot_adjacency(self, ax: Axes | None = None) -> Axes:
         """Draw the edges' scores as a heat map, causes in rows and effects in columns."""
         check_is_fitted(self)
-        return plots.plot_adjacency(self.graph_, self.edge_scores_, ax)
+        return plots.plot_adjacency(self.graph_, ax)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that was learned, as a JSON document and named arrays; `restore` takes it up again."""
