@@ -71,8 +71,7 @@ def test_the_adjacency_shows_the_scores_of_the_edges(notears):
     assert (~image.mask).sum() == notears.adjacency_.sum()
     order = [text.get_text() for text in ax.get_yticklabels()]
     row, column = (order.index(name) for name in notears.graph_.edges[0])
-    i, j = (notears.graph_.names.index(name) for name in notears.graph_.edges[0])
-    assert image[row, column] == pytest.approx(notears.edge_scores_[i, j])
+    assert image[row, column] == pytest.approx(notears.edge_scores_.at[notears.graph_.edges[0]])
 
 
 def test_each_figure_of_the_history_has_its_axes(notears):

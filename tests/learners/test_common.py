@@ -78,6 +78,13 @@ class TestEveryMethodInEveryRegime:
         assert learned.learned_alone == (regime in ("separate", "voting"))
         np.testing.assert_array_equal(learned.edge_scores_, learned.graph_.scores)
 
+    def test_names_the_edges_that_it_scores(self, name, regime, fitted):
+        learned = fitted(name, regime)
+        assert (learned.edge_scores_.index.name, learned.edge_scores_.columns.name) == ("cause", "effect")
+        for i, cause in enumerate(learned.graph_.names):
+            for j, effect in enumerate(learned.graph_.names):
+                assert learned.edge_scores_.at[cause, effect] == learned.graph_.scores[i, j]
+
     def test_has_nothing_to_show_before_it_is_fitted(self, name, regime):
         for shown in (lambda new: new.doubtful_edges, lambda new: new.learned_alone, lambda new: new.tables()):
             with pytest.raises(NotFittedError):

@@ -135,8 +135,8 @@ def test_a_mask_is_certain_in_every_round_and_what_leaves_a_site_is_finite():
     known = against(SIMULATION.truth)
     learned = FedDAG(**TINY["mcsl"], **known).fit(SIMULATION)
     certain = learned.knowledge_of(NAMES).certain
-    assert (learned.edge_scores_[certain] == 1).all()
-    assert (learned.edge_scores_[learned.knowledge_of(NAMES).impossible] == 0).all()
+    assert (learned.graph_.scores[certain] == 1).all()
+    assert (learned.graph_.scores[learned.knowledge_of(NAMES).impossible] == 0).all()
     assert all(np.isposinf(graph[certain]).all() for graph in learned.history_.graphs)
     numbers = {"steps": FEW_STEPS["it_fl"], "alpha": 0.0, "rho": 1.0, "h": 1.0}
     task = Task(SOLVE.name, 0, numbers, {"graph": np.zeros((5, 5), np.float32)}, (0,))

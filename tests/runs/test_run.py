@@ -82,6 +82,7 @@ def test_the_files_tell_what_was_learned(fitted):
     assert (folder / "graph.dot").read_text().startswith("digraph")
     scores = pd.read_csv(folder / "edge_scores.csv", index_col=0)
     assert list(scores.index) == list(scores.columns) == list(estimator.feature_names_in_)
+    assert scores.index.name == "cause"
     np.testing.assert_allclose(scores.to_numpy(), estimator.edge_scores_, rtol=1e-14)
 
 

@@ -64,7 +64,8 @@ class Learner(BaseEstimator, ABC):
     Attributes:
         graph_: The learned `CausalGraph`, with the variables' names and `edge_scores_`.
         adjacency_: Its matrix; entry [i, j] is 1 for the edge i → j, and so is [j, i] where it is undirected.
-        edge_scores_: How strongly each edge is indicated.
+        edge_scores_: How strongly each edge is indicated: a table with causes in rows and effects in columns, by name.
+            `graph_.scores` is the same as an array.
         history_: What happened; its `to_frame()` has a row per round. Where sites learned alone, a dict by site.
         site_graphs_: Where sites learned alone, the graph of each.
         communication_: A `Ledger` of the bytes each site has sent and received.
@@ -95,7 +96,7 @@ class Learner(BaseEstimator, ABC):
 
     graph_: CausalGraph
     adjacency_: Int8[np.ndarray, "node node"]
-    edge_scores_: Float[np.ndarray, "node node"]
+    edge_scores_: pd.DataFrame
     history_: Any
     site_graphs_: dict[str, CausalGraph]
     communication_: Ledger
@@ -249,7 +250,7 @@ class Learner(BaseEstimator, ABC):
             "ledger": vars(self.communication_),
             "seconds": self.seconds_,
         }
-        return document, {"edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
+        return document, {"edge_scores": np.asarray(self.graph_.scores), "adjacency": self.adjacency_}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Become the fitted estimator whose `snapshot` this is; the parameters must be the same."""
@@ -259,7 +260,11 @@ class Learner(BaseEstimator, ABC):
 
     def _completed(self, sites: Sequence[str], seconds: float) -> Self:
         """Set the attributes that every learner has beside `graph_`."""
-        self.adjacency_, self.edge_scores_ = self.graph_.adjacency, np.asarray(self.graph_.scores)
+        self.adjacency_ = self.graph_.adjacency
+        names = list(self.graph_.names)
+        self.edge_scores_ = pd.DataFrame(self.graph_.scores, names, names, copy=True).rename_axis(
+            index="cause", columns="effect"
+        )
         self.feature_names_in_ = np.array(self.graph_.names, dtype=object)
         self.n_features_in_ = len(self.graph_.names)
         self.sites_, self.seconds_ = tuple(sites), seconds

@@ -55,7 +55,7 @@ def test_equal_noise_tells_linear_directions():
 
 def test_what_it_reports_belongs_together(learned):
     assert is_dag(learned.dag_.adjacency)
-    assert ((learned.edge_scores_ > 0) == (learned.dag_.adjacency > 0)).all()
+    assert ((learned.graph_.scores > 0) == (learned.dag_.adjacency > 0)).all()
     np.testing.assert_array_equal(
         learned.adjacency_ | learned.adjacency_.T, learned.dag_.adjacency | learned.dag_.adjacency.T
     )

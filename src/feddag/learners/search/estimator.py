@@ -247,7 +247,7 @@ class EvidenceSearch(FederatedLearner):
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Take over a snapshot."""
         super().restore(document, arrays)
-        self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.edge_scores_)
+        self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.graph_.scores)
         self.edge_frequencies_ = arrays["edge_frequencies"]
         self.score_ = document["score"]
         self.history_ = SearchHistory([SearchRound(**each) for each in document["rounds"]])
