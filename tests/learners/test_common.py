@@ -147,6 +147,11 @@ class TestEveryMethodInEveryRegime:
         assert not told
         assert same(done.graph_, resumed.graph_)
 
+    def test_takes_columns_for_what_they_are_declared_to_be(self, name, regime, fitted):
+        tables = {silo.name: silo.to_frame().astype({"x0": "category"}) for silo in SIMULATION.silos}
+        learned = learner(name, regime).fit(tables, kinds={"x0": "continuous"})
+        assert same(learned.graph_, fitted(name, regime).graph_)
+
     def test_says_what_it_cannot_learn_from(self, name, regime):
         with pytest.raises(FeddagError, match="a graph needs at least 2 columns"):
             learner(name, regime).fit([SIMULATION.silos[0].values[:, :1]])

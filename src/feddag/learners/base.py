@@ -28,6 +28,7 @@ from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS, Regime
 from feddag.learners.status import Progress
+from feddag.learners.validation import log_likelihood
 from feddag.silos import CheckedSilos, Silo, read_silos
 from feddag.silos.variable_types import Kind
 
@@ -110,6 +111,7 @@ class Learner(BaseEstimator, ABC):
         silos: Any,
         y: None = None,
         *,
+        kinds: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -119,12 +121,14 @@ class Learner(BaseEstimator, ABC):
             silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
                 two-dimensional arrays, or paths of files.
             y: Ignored; here for scikit-learn.
+            kinds: By column what its values stand for, such as `{"stage": "ordinal"}`; see `feddag.read_silos`.
             progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
             checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
         """
         del y
-        return self.fit_checked(self.check(silos), FitContext(progress, checkpoint))
+        tables = read_silos(silos, kinds=kinds) if kinds else silos
+        return self.fit_checked(self.check(tables), FitContext(progress, checkpoint))
 
     def fit_checked(self, silos: CheckedSilos, context: FitContext) -> Self:
         """Learn from checked tables."""
@@ -139,6 +143,26 @@ class Learner(BaseEstimator, ABC):
 
         Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
         """
+
+    def score(self, silos: Any, y: None = None) -> float:
+        """Return how well the learned graph predicts rows of these tables: the higher, the better.
+
+        Every site fits its own regression of each variable on its parents to four fifths of its rows, and the score is
+        the mean log-likelihood of the others, after each number is brought to deviation 1: units do not matter, and
+        scores of all methods compare. Open directions are the learner's guesses (`guessed_graph`).
+
+        Sites need not be those that the graph was learned from. So scikit-learn's model selection works on a list of
+        tables, one per site, and lays whole sites aside: `GridSearchCV`, `cross_val_score`. A graph with superfluous
+        edges predicts nearly as well as the right one, so the score guards against lost edges more than against false
+        ones. `feddag.selection.select` lays rows of every site aside instead, before anything is learned.
+
+        Args:
+            silos: As of `fit`.
+            y: Ignored; here for scikit-learn.
+        """
+        del y
+        check_is_fitted(self)
+        return log_likelihood(self.guessed_graph, read_silos(silos))
 
     def check(self, silos: Any) -> CheckedSilos:
         """Return the sites' checked tables, or refuse what `fit` could not learn from, or with."""
@@ -158,7 +182,7 @@ class Learner(BaseEstimator, ABC):
         remedy = f"Choose the method {' or '.join(able)}, declare" if able else "Declare"
         raise FeddagError(
             f"{type(self).__name__} learns from {', '.join(sorted(self.kinds))} variables, and there are {found}. "
-            f"{remedy} them continuous in a study, or leave them out."
+            f"{remedy} them continuous (kinds, or a study), or leave them out."
         )
 
     def check_parameters(self) -> None:
