@@ -285,10 +285,7 @@ class Learner(BaseEstimator, ABC):
     def _completed(self, sites: Sequence[str], seconds: float) -> Self:
         """Set the attributes that every learner has beside `graph_`."""
         self.adjacency_ = self.graph_.adjacency
-        names = list(self.graph_.names)
-        self.edge_scores_ = pd.DataFrame(self.graph_.scores, names, names, copy=True).rename_axis(
-            index="cause", columns="effect"
-        )
+        self.edge_scores_ = edge_table(np.asarray(self.graph_.scores), self.graph_.names)
         self.feature_names_in_ = np.array(self.graph_.names, dtype=object)
         self.n_features_in_ = len(self.graph_.names)
         self.sites_, self.seconds_ = tuple(sites), seconds
@@ -314,6 +311,12 @@ class Learner(BaseEstimator, ABC):
         for silo in silos:
             digest.update(json.dumps([silo.name, silo.digest()]).encode())
         return digest.hexdigest()
+
+
+def edge_table(values: Float[np.ndarray, "node node"], names: Sequence[str]) -> pd.DataFrame:
+    """Return a table of numbers for every possible edge, causes in rows and effects in columns."""
+    labels = list(names)
+    return pd.DataFrame(values, labels, labels, copy=True).rename_axis(index="cause", columns="effect")
 
 
 def disclosed(tasks: Sequence[TaskSpec]) -> str:
