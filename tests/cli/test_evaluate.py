@@ -59,7 +59,7 @@ def test_an_open_direction_is_named_and_counted_both_ways(feddag, files, tmp_pat
     assert "strict SHD 3: 3 open directions are errors here" in text
 
 
-@pytest.mark.parametrize("estimate", [ESTIMATE, TRUTH.to_cpdag(), TRUTH])
+@pytest.mark.parametrize("estimate", [ESTIMATE, TRUTH.to_cpdag(), TRUTH.to_cpdag().reordered("dcba"), TRUTH])
 @pytest.mark.parametrize("truth", [TRUTH, TRUTH.to_cpdag()])
 def test_verdicts_count_as_compare_counts(estimate, truth):
     verdicts = [verdict for _, verdict in judged_edges(estimate, truth)]

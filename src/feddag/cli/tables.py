@@ -75,9 +75,15 @@ def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, 
         elif theirs is not None and ours is None:
             judged.append((theirs, "missing"))
         elif theirs is not None and ours is not None:
-            right: Verdict = "found" if ours == theirs else "open"
-            judged.append((theirs, right if ours == theirs or not ours.directed else "reversed"))
+            judged.append((theirs, _verdict(ours, theirs)))
     return judged
+
+
+def _verdict(ours: Edge, theirs: Edge) -> Verdict:
+    """Judge an estimated edge of a pair that the truth joins, too; the ends of undirected edges have no order."""
+    if not ours.directed:
+        return "open" if theirs.directed else "found"
+    return "found" if ours == theirs else "reversed"
 
 
 def edge_table(graph: CausalGraph) -> Table:
