@@ -23,7 +23,9 @@ def main() -> None:
     print(learner.graph_)
     metrics = feddag.compare(learner.graph_, data.truth)
     print(
-        f"{metrics.missing} edges of the consensus are missing, {metrics.extra} are extra, {metrics.reversed} reversed"
+        f"{metrics.missing} edges of the consensus are missing,"
+        f" {metrics.extra} are extra, {metrics.reversed} reversed, "
+        f"{metrics.left_open} found without a direction"
     )
     print(trust.assess(learner, silos).verdict)
 

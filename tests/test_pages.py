@@ -53,9 +53,17 @@ def test_the_data_managers_policy_is_one(tmp_path):
     assert Policy.load(path).minimum_sites == 4
 
 
+def test_codes_that_are_declared_ordinal_are_levels(tmp_path):
+    (example,) = blocks("docs/data.md", "python")
+    shown = run_python(example, tmp_path).splitlines()
+    assert shown[0] == "CausalGraph(2 nodes, 1 edges)"
+    assert shown[-1] == "ordinal (1, 2, 3, 4)"
+
+
 def test_the_researchers_method_of_ones_own_learns(tmp_path):
     shown = run_python("\n".join(blocks("docs/researcher.md", "python")), tmp_path)
     assert shown.rstrip().splitlines()[-1].startswith("GraphMetrics(")
+    assert "{'l1': 0.02} CausalGraph(5 nodes," in shown
 
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -69,7 +77,7 @@ def _exists(dotted: str) -> bool:
             spec = importlib.util.find_spec(".".join(parts[:split]))
         except ModuleNotFoundError:
             continue
-        if spec is None or spec.origin is None:  # a folder of data is no module, and may share a function's name
+        if spec is None:
             continue
         found = importlib.import_module(spec.name)
         return all((found := getattr(found, name, None)) is not None for name in parts[split:])

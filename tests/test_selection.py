@@ -6,7 +6,8 @@ import pytest
 from feddag.errors import FeddagError
 from feddag.federation import InProcess
 from feddag.graphs import CausalGraph, compare
-from feddag.selection import Validation, mean_score, select
+from feddag.learners.validation import Validation, mean_score
+from feddag.selection import select
 from feddag.silos import Silo, simulate
 from feddag.silos.variable_types import CONTINUOUS, Kind
 

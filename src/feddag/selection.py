@@ -15,36 +15,27 @@ than against false ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import joblib
-import numpy as np
 import pandas as pd
 
 from feddag import constraints
 from feddag.constraints import Grid
 from feddag.errors import FeddagError
-from feddag.federation import Answer, Federation, InProcess, Stateless, Task, unknown_task
-from feddag.federation.tasks import Output, TaskSpec
-from feddag.graphs import Adjacency, CausalGraph, dag_extension
+from feddag.federation import InProcess
+from feddag.graphs import CausalGraph
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.factory import make_learner
 from feddag.learners.registry import Regime, find_method
 from feddag.learners.status import Status
-from feddag.regression.features import level_counts
-from feddag.regression.prediction import OwnRegressions
-from feddag.silos import Silo, read_silos
-from feddag.silos.checks import MINIMUM_ROWS
+from feddag.learners.validation import SHARE_LAID_ASIDE, Validation, mean_score
+from feddag.silos import read_silos
 
 PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
-SCORE = TaskSpec(
-    "selection.score",
-    "How well a graph predicts rows that the site has laid aside",
-    {"score": Output("one number for the graph")},
-)
 
 Progress = Callable[[int, int, Status], None]
 """Called with the combination's position, their number, and where its fit stands."""
@@ -91,7 +82,7 @@ def select(
     grid: Grid | None = None,
     *,
     regime: Regime | None = None,
-    validation_share: float = 0.2,
+    validation_share: float = SHARE_LAID_ASIDE,
     seed: int = 0,
     progress: Progress = lambda position, total, status: None,
     **fixed: Any,
@@ -138,42 +129,6 @@ def select(
     return Selection(tuple(candidates), min(candidates, key=_rank))
 
 
-def mean_score(federation: Federation, graph: CausalGraph, columns: Sequence[str], *, round_: int = 1) -> float:
-    """Score a graph on the validation rows of all sites; open directions are those of some DAG that it stands for."""
-    adjacency = dag_extension(graph.reordered(columns).adjacency)
-    mean = SCORE.ask(federation, round_, {"adjacency": adjacency})
-    return float(mean["score"])
-
-
 def _rank(candidate: Candidate) -> tuple[float, int]:
     """Rank by score; of graphs that predict alike, the one with fewer edges comes first."""
     return round(candidate.score, 9), int(candidate.graph.adjacency.sum())
-
-
-class Validation(Stateless):
-    """A site's side: it fits mechanisms to some rows, and tries them on the others."""
-
-    def __init__(self, silo: Silo, share: float, seed: int, position: int) -> None:
-        aside = max(1, round(share * silo.rows))
-        if silo.rows - aside < MINIMUM_ROWS:
-            raise FeddagError(
-                f"Site {silo.name!r}: {silo.rows} rows less {aside} to validate on are too few to learn from. "
-                f"Keep at least {MINIMUM_ROWS}: choose a smaller validation share, or leave the site out."
-            )
-        order = np.random.default_rng([seed, position]).permutation(silo.rows)
-        rest, chosen = np.sort(order[aside:]), np.sort(order[:aside])
-        self.name = silo.name
-        self.training = replace(silo, values=silo.values[rest])
-        """The rows to learn a graph from."""
-        self._own = OwnRegressions(self.training.values, silo.values[chosen], level_counts(silo.kinds))
-
-    def answer(self, task: Task) -> Answer:
-        """Answer the one task, `SCORE`."""
-        if task.name != SCORE.name:
-            raise unknown_task(self.name, task, (SCORE.name,))
-        return Answer(float(len(self._own.held_out)), {"score": np.array(self.score(task.arrays["adjacency"]))})
-
-    def score(self, adjacency: Adjacency) -> float:
-        """Return the mean negative log-likelihood of a validation row, after each number was brought to deviation 1."""
-        units = np.log(self._own.frame.scale).sum()
-        return float(-units - self._own.of_graph(adjacency).mean())

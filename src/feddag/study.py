@@ -38,6 +38,7 @@ from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.registry import METHODS, REGIMES, Regime, find_method
 from feddag.silos.coding import canonical
+from feddag.silos.declarations import LEVELS, are_levels, levels_of
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
@@ -60,17 +61,6 @@ _IDENTITY = constraints.Constraint(
     "an Ed25519 public key of 64 hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
 )
-
-
-def _are_levels(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and all(isinstance(level, str) or constraints.is_number(level) for level in value)
-        and len(set(map(canonical, value))) == len(value)
-    )
-
-
-_LEVELS = constraints.Constraint("a list of different texts or numbers", _are_levels)
 
 
 @dataclass(frozen=True)
@@ -379,16 +369,13 @@ def _variables(table: _Table) -> tuple[Variable, ...]:
 
 def _variable(name: str, table: _Table) -> Variable:
     kind = table.take("type", constraints.one_of(KINDS))
-    levels = table.take("levels", _LEVELS, [0, 1] if kind == "binary" else [])
-    fitting = {
-        "continuous": constraints.Constraint("left out: a continuous variable has none", lambda value: not value),
-        "binary": constraints.Constraint("two", lambda value: len(value) == 2),
-    }.get(kind, constraints.Constraint("at least two: all sites code them alike", lambda value: len(value) >= 2))
+    levels = table.take("levels", LEVELS, [0, 1] if kind == "binary" else [])
+    fitting = levels_of(kind)
     if not fitting.accepts(levels):
         raise constraints.refusal(table.where("levels"), fitting.wording, levels)
     kept, merge = _merged(table.table("merge"), kind, levels)
     unit = table.take("unit", _TEXT, None)
-    missing = table.take("missing", _LEVELS, [])
+    missing = table.take("missing", LEVELS, [])
     return Variable(name, Kind(kind, kept), unit, tuple(missing), merge)
 
 
@@ -400,7 +387,7 @@ def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level,
     merge: dict[str, tuple[Level, ...]] = {}
     several = constraints.Constraint(
         "a list of two or more of its levels, each merged once",
-        lambda value: _are_levels(value) and len(value) > 1 and {*map(canonical, value)} <= order.keys() - taken.keys(),
+        lambda value: are_levels(value) and len(value) > 1 and {*map(canonical, value)} <= order.keys() - taken.keys(),
     )
     for name in table.names():
         if kind not in ("categorical", "ordinal"):

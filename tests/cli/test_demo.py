@@ -26,11 +26,12 @@ def test_both_methods_stand_beside_the_truth_with_and_without_units(shown):
     folder, result = shown
     rows = rows_of(result.stdout)
     assert [row[0] for row in rows] == ["search", "search", "FedDAG", "FedDAG", "truth"]
-    assert [" ".join(row[1:-4]) for row in rows[:4]] == ["as drawn", "standardised"] * 2
+    assert [" ".join(row[1:-5]) for row in rows[:4]] == ["as drawn", "standardised"] * 2
     truth, learned = read_graph(folder / "data" / "truth.csv"), load(folder / "run")
-    assert rows[4][1:] == ["0", str(len(truth.edges))]
+    assert rows[4][1:] == ["0", "0", str(len(truth.edges))]
     edges = len(learned.graph_.edges) + len(learned.graph_.undirected_edges)
-    assert rows[0][3:5] == [str(compare(learned.graph_, truth).shd), str(edges)]
+    metrics = compare(learned.graph_, truth)
+    assert rows[0][3:6] == [str(metrics.shd), str(metrics.strict_shd), str(edges)]
     assert all(float(row[-2]) >= 0 and int(row[-1].replace(",", "")) > 0 for row in rows[:4])
 
 

@@ -37,15 +37,29 @@ def test_the_figures_are_those_of_compare(feddag, files):
     assert "SHD 3  TPR 0.3333  FDR 0.6667  NNZ 3" in text
     assert "precision 0.3333  recall 0.3333  f1 0.3333" in text
     assert "missing 1  extra 1  reversed 1" in text
+    assert "strict SHD 3: 0 open directions are errors here" in text
     assert report["edges"] == {
         "found": [["a", "b"]],
+        "open": [],
         "missing": [["c", "d"]],
         "extra": [["a", "d"]],
         "reversed": [["a", "c"]],
     }
 
 
-@pytest.mark.parametrize("estimate", [ESTIMATE, TRUTH.to_cpdag(), TRUTH])
+def test_an_open_direction_is_named_and_counted_both_ways(feddag, files, tmp_path):
+    write_graph(TRUTH.to_cpdag(), tmp_path / "class.csv")  # a -- b, a -- c -- d
+    text = feddag("evaluate", tmp_path / "class.csv", *files[1:]).stdout
+    assert [line.split() for line in text.splitlines()[1:4]] == [
+        ["a", "→", "b", "?", "open"],
+        ["a", "→", "c", "?", "open"],
+        ["c", "→", "d", "?", "open"],
+    ]
+    assert "SHD 0  TPR 1" in text
+    assert "strict SHD 3: 3 open directions are errors here" in text
+
+
+@pytest.mark.parametrize("estimate", [ESTIMATE, TRUTH.to_cpdag(), TRUTH.to_cpdag().reordered("dcba"), TRUTH])
 @pytest.mark.parametrize("truth", [TRUTH, TRUTH.to_cpdag()])
 def test_verdicts_count_as_compare_counts(estimate, truth):
     verdicts = [verdict for _, verdict in judged_edges(estimate, truth)]
@@ -53,6 +67,7 @@ def test_verdicts_count_as_compare_counts(estimate, truth):
     assert verdicts.count("missing") == metrics.missing
     assert verdicts.count("extra") == metrics.extra
     assert verdicts.count("reversed") == metrics.reversed
+    assert verdicts.count("open") == metrics.left_open
 
 
 def test_an_edge_list_may_leave_out_a_variable_without_edges(feddag, tmp_path):

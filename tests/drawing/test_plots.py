@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feddag import EvidenceSearch, FeddagError, make_learner
+from feddag import CausalGraph, EvidenceSearch, FeddagError, make_learner
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -49,6 +49,15 @@ def test_the_graph_is_drawn_whole(random):
     ax.figure.canvas.draw()
 
 
+def test_a_graph_draws_itself_with_or_without_scores(notears):
+    names = notears.graph_.names
+    for scores, widths in ((notears.graph_.scores, 2), (None, 1)):
+        ax = CausalGraph(notears.adjacency_, names, scores).plot()
+        arrows = [each for each in ax.patches if isinstance(each, patches.FancyArrowPatch)]
+        assert len(arrows) == len(notears.graph_.edges)
+        assert (len({arrow.get_linewidth() for arrow in arrows}) > 1) == (widths > 1)
+
+
 def test_axes_that_are_given_are_used(notears):
     for draw in (notears.plot, notears.plot_adjacency, notears.plot_history):
         _, ax = pyplot.subplots()
@@ -62,8 +71,7 @@ def test_the_adjacency_shows_the_scores_of_the_edges(notears):
     assert (~image.mask).sum() == notears.adjacency_.sum()
     order = [text.get_text() for text in ax.get_yticklabels()]
     row, column = (order.index(name) for name in notears.graph_.edges[0])
-    i, j = (notears.graph_.names.index(name) for name in notears.graph_.edges[0])
-    assert image[row, column] == pytest.approx(notears.edge_scores_[i, j])
+    assert image[row, column] == pytest.approx(notears.edge_scores_.at[notears.graph_.edges[0]])
 
 
 def test_each_figure_of_the_history_has_its_axes(notears):

@@ -8,6 +8,7 @@ from feddag import EvidenceSearch, FedDAG, simulate
 from feddag.errors import FeddagError
 from feddag.federation.counting import CountingFederation
 from feddag.federation.released_numbers import NumberBudget
+from same_graphs import same
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_a_counting_federation_learns_the_same_and_counts_every_sum():
     simulation = simulate(4, mechanism="gp", sites=3, rows=120, seed=1)
     learner, alone = EvidenceSearch(restarts=0), EvidenceSearch(restarts=0).fit(simulation)
     counting = counted(learner, simulation)
-    assert learner.graph_ == alone.graph_
+    assert same(learner.graph_, alone.graph_)
     assert counting.ledger.sent == alone.communication_.sent
     assert counting.total == sum(alone.communication_.sent.values()) // 3 // 8
 

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from feddag.errors import FeddagError
 from feddag.graphs import CausalGraph, read_graph, write_graph
+from same_graphs import same
 
 WEIRD = [
     "a,b",
@@ -66,7 +67,7 @@ def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path, file_format):
     with path.open(encoding="utf-8", newline="") as lines:
         cells = [cell for row in csv.reader(lines) for cell in row]
     assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n"))]
-    assert read_graph(path) == graph
+    assert same(read_graph(path), graph)
 
 
 @pytest.mark.parametrize("file_format", ENDINGS)
@@ -76,7 +77,7 @@ def test_every_format_returns_the_graph_that_was_written(tmp_path, file_format, 
     path = tmp_path / f"graph{ENDINGS[file_format]}"
     write_graph(graph, path)
     names = graph.names if file_format == "edges" else None
-    assert read_graph(path, names=names) == what_survives(graph, file_format)
+    assert same(read_graph(path, names=names), what_survives(graph, file_format))
 
 
 @pytest.mark.parametrize("file_format", ["edges", "adjacency", "json"])
@@ -85,7 +86,7 @@ def test_every_format_returns_the_graph_that_was_written(tmp_path, file_format, 
 def test_all_formats_but_xml_take_control_characters_in_names(tmp_path, file_format, graph):
     path = tmp_path / f"graph{ENDINGS[file_format]}"
     write_graph(graph, path)
-    assert read_graph(path, names=graph.names) == what_survives(graph, file_format)
+    assert same(read_graph(path, names=graph.names), what_survives(graph, file_format))
 
 
 def test_graphml_refuses_a_name_that_xml_cannot_hold_and_leaves_no_file(tmp_path):
@@ -122,7 +123,7 @@ def test_names_give_the_order_of_the_nodes(tmp_path, fork, file_format):
     write_graph(fork, path)
     graph = read_graph(path, names=["d", "c", "b", "a"])
     assert graph.names == ("d", "c", "b", "a")
-    assert graph.reordered(fork.names) == what_survives(fork, file_format)
+    assert same(graph.reordered(fork.names), what_survives(fork, file_format))
 
 
 def test_an_adjacency_file_has_names_above_and_beside(tmp_path, fork):
@@ -187,7 +188,7 @@ def test_an_explicit_format_overrules_the_file_name(tmp_path, fork):
 
 def test_the_ending_is_read_in_any_case(tmp_path, fork):
     write_graph(fork, tmp_path / "G.JSON")
-    assert read_graph(tmp_path / "G.JSON") == fork
+    assert same(read_graph(tmp_path / "G.JSON"), fork)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, fork):

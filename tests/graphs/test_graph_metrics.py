@@ -45,6 +45,8 @@ def test_a_hand_worked_comparison():
         "missing": 1,
         "extra": 2,
         "reversed": 1,
+        "left_open": 0,
+        "strict_shd": 4,
     }
 
 
@@ -55,6 +57,7 @@ def test_a_reversed_edge_is_one_error():
 def test_an_undirected_estimate_of_a_true_edge_is_right():
     metrics = compare(graph("a-b"), graph("a>b"))
     assert (metrics.shd, metrics.tpr, metrics.fdr, metrics.nnz) == (0, 1.0, 0.0, 1)
+    assert (metrics.left_open, metrics.strict_shd) == (1, 1)
 
 
 def test_an_undirected_estimate_of_no_edge_is_one_error():
@@ -68,7 +71,8 @@ def test_a_directed_estimate_of_a_true_undirected_edge_is_of_the_wrong_type():
 
 
 def test_an_undirected_estimate_of_a_true_undirected_edge_is_right():
-    assert compare(graph("a-b"), graph("a-b")).shd == 0
+    metrics = compare(graph("a-b"), graph("a-b"))
+    assert (metrics.shd, metrics.left_open, metrics.strict_shd) == (0, 0, 0)
 
 
 def test_the_strict_distance_tells_undirected_from_directed():
@@ -120,8 +124,9 @@ def test_rates_agree_with_their_definitions_by_counting_pairs(estimate, truth):
 
 
 @given(pdags, pdags)
-def test_lenience_only_forgives(estimate, truth):
-    assert compare(estimate, truth).shd <= shd(estimate, truth)
+def test_lenience_only_forgives_open_edges(estimate, truth):
+    metrics = compare(estimate, truth)
+    assert metrics.shd + metrics.left_open == metrics.strict_shd == shd(estimate, truth)
 
 
 @given(dags, pdags)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from feddag.graphs import CausalGraph, ballot, majority
+from same_graphs import same
 
 
 def graph(*edges):
@@ -52,7 +53,7 @@ def test_the_order_of_the_variables_does_not_matter(names):
     kinds = ("ab", "ba", "a-b", "bc", "cb", "b-c", "ac", "ca", "a-c")
     for _ in range(200):
         graphs = [graph(*draw.choice(kinds, 2)) for _ in range(draw.integers(2, 6))]
-        assert elected(*graphs, names=names).reordered("abc") == elected(*graphs)
+        assert same(elected(*graphs, names=names).reordered("abc"), elected(*graphs))
 
 
 def test_directed_edges_never_form_a_cycle():

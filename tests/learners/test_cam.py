@@ -28,8 +28,8 @@ TRUE[[3, 1, 2], [1, 0, 0]] = 1
 def test_an_additive_chain_is_found_whatever_the_units(scales):
     learned = CAM().fit([CHAIN * scales])
     np.testing.assert_array_equal(learned.adjacency_, TRUE)
-    assert (learned.edge_scores_[TRUE == 1] > 0.1).all()
-    assert not learned.edge_scores_[TRUE == 0].any()
+    assert (learned.graph_.scores[TRUE == 1] > 0.1).all()
+    assert not learned.graph_.scores[TRUE == 0].any()
 
 
 def test_the_products_give_the_regression_that_rows_would():

@@ -13,6 +13,7 @@ from feddag import FeddagError, make_learner
 from feddag.graphs import is_dag
 from feddag.learners.registry import METHODS
 from feddag.silos import Silo, simulate
+from same_graphs import same
 
 TINY = {
     "feddag": {"model": "linear", "it_inner": 40, "it_fl": 20, "it_max": 2, "rho_max": 1.0},
@@ -77,6 +78,13 @@ class TestEveryMethodInEveryRegime:
         assert learned.learned_alone == (regime in ("separate", "voting"))
         np.testing.assert_array_equal(learned.edge_scores_, learned.graph_.scores)
 
+    def test_names_the_edges_that_it_scores(self, name, regime, fitted):
+        learned = fitted(name, regime)
+        assert (learned.edge_scores_.index.name, learned.edge_scores_.columns.name) == ("cause", "effect")
+        for i, cause in enumerate(learned.graph_.names):
+            for j, effect in enumerate(learned.graph_.names):
+                assert learned.edge_scores_.at[cause, effect] == learned.graph_.scores[i, j]
+
     def test_has_nothing_to_show_before_it_is_fitted(self, name, regime):
         for shown in (lambda new: new.doubtful_edges, lambda new: new.learned_alone, lambda new: new.tables()):
             with pytest.raises(NotFittedError):
@@ -97,7 +105,7 @@ class TestEveryMethodInEveryRegime:
 
     def test_does_not_care_what_sites_are_called(self, name, regime, fitted):
         renamed = [Silo(f"z{k}", silo.columns, silo.values) for k, silo in enumerate(SIMULATION.silos[::-1])][::-1]
-        assert learner(name, regime).fit(renamed).graph_ == fitted(name, regime).graph_
+        assert same(learner(name, regime).fit(renamed).graph_, fitted(name, regime).graph_)
 
     def test_sees_no_order_in_the_sites(self, name, regime, fitted):
         assert_same(learner(name, regime).fit(SIMULATION.silos[::-1]).graph_, fitted(name, regime).graph_)
@@ -114,7 +122,7 @@ class TestEveryMethodInEveryRegime:
         assert repr(fresh) == repr(learned)
         assert not hasattr(fresh, "graph_")
         for again in (fresh.restore(*learned.snapshot()), pickle.loads(pickle.dumps(learned))):
-            assert again.graph_ == learned.graph_
+            assert same(again.graph_, learned.graph_)
             assert again.communication_ == learned.communication_
             assert (again.sites_, again.seconds_) == (learned.sites_, learned.seconds_)
             assert getattr(again, "site_graphs_", None) == getattr(learned, "site_graphs_", None)
@@ -133,11 +141,16 @@ class TestEveryMethodInEveryRegime:
         with pytest.raises(StopError):
             learner(name, regime).fit(SIMULATION, progress=stop, checkpoint=tmp_path / "run.npz")
         resumed = learner(name, regime).fit(SIMULATION, checkpoint=tmp_path / "run.npz")
-        assert resumed.graph_ == fitted(name, regime).graph_
+        assert same(resumed.graph_, fitted(name, regime).graph_)
         told = []
         done = learner(name, regime).fit(SIMULATION, checkpoint=tmp_path / "run.npz", progress=told.append)
         assert not told
-        assert done.graph_ == resumed.graph_
+        assert same(done.graph_, resumed.graph_)
+
+    def test_takes_columns_for_what_they_are_declared_to_be(self, name, regime, fitted):
+        tables = {silo.name: silo.to_frame().astype({"x0": "category"}) for silo in SIMULATION.silos}
+        learned = learner(name, regime).fit(tables, kinds={"x0": "continuous"})
+        assert same(learned.graph_, fitted(name, regime).graph_)
 
     def test_says_what_it_cannot_learn_from(self, name, regime):
         with pytest.raises(FeddagError, match="a graph needs at least 2 columns"):

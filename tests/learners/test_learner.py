@@ -12,6 +12,7 @@ from feddag.federation.checkpoint import load_checkpoint
 from feddag.learners import EvidenceSearch, FedDAG, InRegime, Learner, Status
 from feddag.learners.factory import make_learner
 from feddag.silos import simulate
+from same_graphs import same
 from toy_learner import Toy
 
 SIMULATION = simulate(3, mechanism="linear", sites=2, rows=20, seed=1)
@@ -77,7 +78,7 @@ def test_a_learner_tells_what_it_likes_and_goes_on_where_it_was(tmp_path):
     whole = Toy().fit(SIMULATION)
     assert [status.figures["round"] for status in told] == [2, 3]
     assert all(isinstance(status, Status) and status.seconds_left is None for status in told)
-    assert resumed.graph_ == whole.graph_
+    assert same(resumed.graph_, whole.graph_)
     assert resumed.communication_ == whole.communication_
     assert resumed.seconds_ >= load_checkpoint(path)[0]["seconds"]
 

@@ -107,8 +107,7 @@ def test_an_edge_under_the_pointer_tells_its_numbers(shown, notears_run):
 
 
 def score(learner, edge):
-    i, j = (learner.graph_.names.index(name) for name in edge)
-    return learner.edge_scores_[i, j]
+    return learner.edge_scores_.at[edge]
 
 
 def test_a_search_marks_what_it_finds_and_enter_chooses_it(shown, random_run):

@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from feddag import FeddagError, load
+from feddag.drawing.svg import element
 from feddag.reports import write_report
-from feddag.reports.svg import element
 
 
 def test_the_graph_is_drawn_whole(page_of, random_run):

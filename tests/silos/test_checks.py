@@ -49,10 +49,9 @@ class TestOneTable:
         "column",
         [
             with_value("high"),
-            pd.Series(with_value("high"), dtype="category"),
             with_value([1, 2]),
         ],
-        ids=["text", "category", "list"],
+        ids=["text", "list"],
     )
     def test_values_that_are_no_numbers(self, column):
         found = repr(list(column)[3])

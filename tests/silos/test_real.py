@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import importlib
+
+import pytest
+
 from feddag.graphs import is_dag
 from feddag.silos.real import fmri9, sachs
 
@@ -21,3 +25,9 @@ def test_fmri9_has_nine_people_and_a_stimulus_without_causes():
     assert data.exogenous == ("I",)
     assert "I" in data.silos[0].columns
     assert data.licence == "CC0"
+
+
+@pytest.mark.parametrize("name", ["sachs", "fmri9"])
+def test_no_folder_of_data_replaces_the_function_that_reads_it(name):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(f"feddag.silos.real.{name}")

@@ -14,6 +14,7 @@ from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
 
 rng = np.random.default_rng(0)
 ROWS = 12
+ORDERED = Kind("ordinal", ("lo", "mid", "hi"))
 
 
 def table(**columns) -> pd.DataFrame:
@@ -54,6 +55,50 @@ class TestInference:
         assert south.values[:2, 2].tolist() == [0, 2]
         assert south.to_frame()["z"].tolist() == cycle("a", "c")
 
+    @pytest.mark.parametrize(
+        ("values", "kind"),
+        [
+            (pd.Categorical(cycle(3, 1, 2)), Kind("categorical", (1, 2, 3))),
+            (pd.Categorical(cycle(0, 1)), Kind("binary", (0, 1))),
+            (pd.Categorical(cycle(True, False)), Kind("binary", (0, 1))),
+            (pd.Categorical(cycle(1.0, 2.5, 7.0)), Kind("categorical", (1, 2.5, 7))),
+            (pd.Categorical(cycle("b", "a", "c")), Kind("categorical", ("a", "b", "c"))),
+            (pd.Categorical(cycle(1, 2, 4), [4, 2, 1, 9], ordered=True), Kind("ordinal", (4, 2, 1))),
+            (pd.Categorical(cycle("lo", "hi", "mid"), ["lo", "mid", "hi"], ordered=True), ORDERED),
+        ],
+    )
+    def test_a_category_of_pandas_has_the_levels_that_occur(self, values, kind):
+        (silo,) = read_silos([table(z=values)])
+        assert silo.kinds[2] == kind
+        assert [kind.levels[int(code)] for code in silo.values[:, 2]] == list(values)
+
+    def test_levels_that_are_neither_numbers_nor_texts_are_named_by_their_text(self):
+        (silo,) = read_silos([table(z=pd.cut(np.arange(ROWS), [-1, 3, 7, 11]))])
+        assert silo.kinds[2] == Kind("ordinal", ("(-1, 3]", "(3, 7]", "(7, 11]"))
+        assert silo.values[:, 2].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+
+    def test_what_is_a_category_at_one_site_is_one_at_all(self):
+        categories, numbers = pd.Categorical(cycle(1, 2)), cycle(2, 3)
+        for silos in ([table(z=categories), table(z=numbers)], [table(z=numbers), table(z=categories)]):
+            assert {silo.kinds[2] for silo in read_silos(silos)} == {Kind("categorical", (1, 2, 3))}
+
+    def test_sites_agree_on_the_order_of_categories_that_they_share(self):
+        upwards, fewer, downwards = (
+            table(z=pd.Categorical([*cycle(*levels)], list(levels), ordered=True))
+            for levels in ((1, 2, 3), (2, 3), (3, 2, 1))
+        )
+        assert {silo.kinds[2] for silo in read_silos([fewer, upwards])} == {Kind("ordinal", (1, 2, 3))}
+        assert refusal([upwards, downwards]) == (
+            "Column 'z': the order of its categories is 1 < 2 < 3 at one site and 3 < 2 < 1 at another. Give the sites "
+            "one order, or declare the levels: kinds={...}."
+        )
+
+    def test_a_silo_comes_back_from_its_frame(self):
+        kinds = {"z": "ordinal", "w": "categorical"}
+        (silo,) = read_silos([table(z=cycle(1, 3, 2), w=cycle(7, 5))], kinds=kinds)
+        assert read_silos([silo.to_frame()])[0].kinds[2:] == (Kind("ordinal", (1, 2, 3)), Kind("binary", (5, 7)))
+        assert read_silos([silo.to_frame()])[0].values.tolist() == silo.values.tolist()
+
     def test_a_text_among_numbers_is_a_mistake(self):
         assert "'high' in row 1 is not a number" in refusal([table(z=cycle("high", "1", "2"))])
 
@@ -68,6 +113,75 @@ class TestInference:
         again = read_silos(first)
         assert again[0].kinds == first[0].kinds
         assert again[0].digest() == first[0].digest()
+
+
+class TestDeclaredByKinds:
+    words = pd.Categorical(cycle("lo", "hi", "mid"), ["lo", "mid", "hi"], ordered=True)
+
+    @pytest.mark.parametrize(
+        ("values", "declared", "kind"),
+        [
+            (cycle(1, 2, 4), "ordinal", Kind("ordinal", (1, 2, 4))),
+            (cycle(1, 2, 4), "categorical", Kind("categorical", (1, 2, 4))),
+            (cycle(1, 2), "binary", Kind("binary", (1, 2))),
+            (cycle(0.0, 1.0), "binary", Kind("binary", (0, 1))),
+            (cycle("1", "2", "3"), "ordinal", Kind("ordinal", ("1", "2", "3"))),
+            (pd.Categorical(cycle(1, 2, 4)), "continuous", CONTINUOUS),
+            (words, "ordinal", ORDERED),
+            (cycle("lo", "hi", "mid"), {"type": "ordinal", "levels": ["lo", "mid", "hi"]}, ORDERED),
+            (cycle(1, 2), {"type": "categorical", "levels": (2, 1, np.int64(0))}, Kind("categorical", (2, 1, 0))),
+        ],
+    )
+    def test_a_column_is_what_it_is_declared_to_be(self, values, declared, kind):
+        (silo,) = read_silos([table(z=values)], kinds={"z": declared})
+        assert silo.kinds == (CONTINUOUS, CONTINUOUS, kind)
+        assert silo.digest() == read_silos([silo])[0].digest()
+
+    def test_levels_are_those_of_all_sites(self):
+        silos = read_silos([table(z=cycle(1, 5)), table(z=cycle(3, 4))], kinds={"z": "ordinal"})
+        assert {silo.kinds[2] for silo in silos} == {Kind("ordinal", (1, 3, 4, 5))}
+
+    @pytest.mark.parametrize(
+        ("declared", "message"),
+        [
+            ({"w": "ordinal"}, "kinds has 'w', which is no column. There are 'x', 'y', 'z'."),
+            (["z"], "kinds must be a mapping from columns to types. Got ['z'] instead."),
+            (
+                {"z": "nominal"},
+                "kinds['z'] must be one of 'continuous', 'binary', 'ordinal', 'categorical'",
+            ),
+            (
+                {"z": {"levels": ["a"]}},
+                "kinds['z'] must be one of 'continuous', 'binary', 'ordinal', 'categorical'",
+            ),
+            (
+                {"z": {"type": "ordinal", "order": []}},
+                "kinds['z'] has 'order'. It takes type and levels; a",
+            ),
+            ({"z": "ordinal"}, "kinds['z']: texts have no order of their own, and these occur: 'a', 'b', 'c'. Declare"),
+            ({"z": "binary"}, "kinds['z']: a binary variable has two levels, and 3 occur: 'a', 'b', 'c'. Declare it"),
+            ({"z": "continuous"}, "Site 'site-01', column 'z': 'a' in row 1 is not a number."),
+            ({"z": {"type": "categorical", "levels": "abc"}}, "kinds['z']['levels'] must be a list of different texts"),
+            ({"z": {"type": "binary", "levels": ["a"]}}, "kinds['z']['levels'] must be two. Got ['a'] instead."),
+            (
+                {"z": {"type": "ordinal", "levels": ["a", "b"]}},
+                "Site 'site-01', column 'z': 'c' in row 3 is no level of the ordinal variable. Its levels are 'a', 'b'",
+            ),
+        ],
+    )
+    def test_what_contradicts_the_tables_is_refused(self, declared, message):
+        with pytest.raises(FeddagError) as caught:
+            read_silos([table(z=cycle("a", "b", "c"))], kinds=declared)
+        assert str(caught.value).startswith(message)
+
+    def test_dates_are_no_levels(self):
+        dates = table(z=pd.date_range("2020-01-01", periods=ROWS))
+        with pytest.raises(FeddagError, match=r"Column 'z': Timestamp\(.*\) is neither a text nor a number"):
+            read_silos([dates], kinds={"z": "categorical"})
+
+    def test_the_kinds_of_a_silo_are_known(self):
+        with pytest.raises(FeddagError, match="Site 'site-01' is a Silo, whose kinds are known"):
+            read_silos(read_silos([table(z=cycle(1, 2))]), kinds={"z": "binary"})
 
 
 class TestDeclared:
@@ -146,7 +260,7 @@ class TestLearners:
             learner.check(self.silos)
         message = str(caught.value)
         assert "learns from continuous variables, and there are 'z' (categorical), 'w' (binary). " in message
-        assert message.endswith("eclare them continuous in a study, or leave them out.")
+        assert message.endswith("eclare them continuous (kinds, or a study), or leave them out.")
 
     def test_one_that_takes_them_is_suggested_and_learns(self, toy, monkeypatch):
         from toy_learner import Toy  # noqa: PLC0415

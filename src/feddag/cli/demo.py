@@ -69,7 +69,11 @@ def demo(
     console.print(verdict_table(judged_edges(run.result().graph_, simulation.truth)))
     console.print()
     console.print(_comparison(learned, simulation.truth))
-    console.print("\nSHD counts the pairs that differ from the truth. No row left its site.")
+    console.print(
+        "\nSHD counts the pairs that differ from the truth; the strict SHD also counts edges whose direction is left "
+        "open. No row left its site.",
+        soft_wrap=True,
+    )
     console.print(f"Report of the search: {write_report(run.folder)}", markup=False, soft_wrap=True)
     truth = folder / "data" / "truth.csv"
     console.print(f"Next: feddag evaluate {run.folder} --truth {truth}", markup=False, soft_wrap=True)
@@ -81,16 +85,18 @@ def _fit(learner: Learner, silos: CheckedSilos, *, quiet: bool) -> Learner:
 
 def _comparison(learned: dict[tuple[str, str], Learner], truth: CausalGraph) -> Table:
     table = bare_table("method", "columns")
-    for heading in ("SHD", "edges", "seconds", "bytes sent by a site"):
+    for heading in ("SHD", "strict SHD", "edges", "seconds", "bytes sent by a site"):
         table.add_column(heading, justify="right")
     for (method, columns), learner in learned.items():
+        metrics = compare(learner.graph_, truth)
         table.add_row(
             method,
             columns,
-            str(compare(learner.graph_, truth).shd),
+            str(metrics.shd),
+            str(metrics.strict_shd),
             str(len(edges_of(learner.graph_))),
             f"{learner.seconds_:.1f}",
             f"{learner.communication_.sent[learner.sites_[0]]:,}",
         )
-    table.add_row("truth", "", "0", str(len(truth.edges)), "", "")
+    table.add_row("truth", "", "0", "0", str(len(truth.edges)), "", "")
     return table

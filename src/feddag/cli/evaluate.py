@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
 
 from feddag.cli.options import OutputFormat
-from feddag.cli.tables import judged_edges, stdout, verdict_table
+from feddag.cli.tables import Verdict, judged_edges, stdout, verdict_table
 from feddag.graphs import CausalGraph, compare, read_graph
 from feddag.runs import load
 
@@ -22,7 +22,8 @@ def evaluate(
     truth: Annotated[Path, typer.Option(metavar="FILE", help="The true graph's file.", show_default=False)],
     format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
-    """Prints SHD, TPR and FDR by the rules of the paper, and the verdict on each edge. Where sites learned alone
+    """Prints SHD, TPR and FDR by the rules of the paper, which count a true edge as found where its direction is left
+    open; the strict SHD, which counts it as an error; and the verdict on each edge. Where sites learned alone
     (--sharing none, --regime separate or voting), also the mean over the sites' own graphs.
 
     Example: feddag evaluate run --truth data/truth.csv
@@ -34,8 +35,7 @@ def evaluate(
     mean = {name: fmean(each[name] for each in sites.values()) for name in metrics.as_dict() if sites}
     if format == "json":
         edges: dict[str, list[tuple[str, str]]] = {
-            verdict: [edge[:2] for edge, its in judged if its == verdict]
-            for verdict in ("found", "missing", "extra", "reversed")
+            verdict: [edge[:2] for edge, its in judged if its == verdict] for verdict in get_args(Verdict)
         }
         report: dict[str, Any] = {"metrics": metrics.as_dict(), "edges": edges}
         if sites:
@@ -69,3 +69,4 @@ def _print_metrics(console: Console, metrics: dict[str, Any]) -> None:
     console.print("  ".join(f"{name.upper()} {metrics[name]:.4g}" for name in ("shd", "tpr", "fdr", "nnz")))
     console.print("  ".join(f"{name} {metrics[name]:.4g}" for name in ("precision", "recall", "f1")))
     console.print("  ".join(f"{name} {metrics[name]:.4g}" for name in ("missing", "extra", "reversed")))
+    console.print(f"strict SHD {metrics['strict_shd']:.4g}: {metrics['left_open']:.4g} open directions are errors here")

@@ -197,4 +197,5 @@ def demo(
     console = Console(stderr=True, highlight=False)
     learned, truth = watched(lambda progress: run_demo(engine(), sites, seed, progress, console.print), quiet=False)
     show_edges(stdout(), learned)
-    typer.echo(f"Errors compared with the true graph (SHD): {compare(learned.graph_, truth).shd}")
+    metrics = compare(learned.graph_, truth)
+    typer.echo(f"Errors compared with the true graph (SHD): {metrics.shd}, {metrics.strict_shd} with open directions")

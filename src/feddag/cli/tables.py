@@ -13,10 +13,11 @@ from rich.text import Text
 from feddag.graphs import CausalGraph
 from feddag.learners import Learner
 
-Verdict = Literal["found", "missing", "extra", "reversed"]
+Verdict = Literal["found", "open", "missing", "extra", "reversed"]
 
 _LOOKS: dict[Verdict, tuple[str, str]] = {
     "found": ("✓", "green"),
+    "open": ("?", "cyan"),
     "missing": ("✗", "red"),
     "extra": ("+", "yellow"),
     "reversed": ("↔", "magenta"),
@@ -60,7 +61,10 @@ def edges_of(graph: CausalGraph) -> list[Edge]:
 
 
 def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, Verdict]]:
-    """Judge every pair with an edge in either graph by the rules of `compare`."""
+    """Judge every pair with an edge in either graph by the rules of `compare`.
+
+    An edge is `open` if the truth directs it and the estimate does not.
+    """
     estimated = {frozenset(edge[:2]): edge for edge in edges_of(estimate)}
     true = {frozenset(edge[:2]): edge for edge in edges_of(truth)}
     judged = []
@@ -71,8 +75,15 @@ def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, 
         elif theirs is not None and ours is None:
             judged.append((theirs, "missing"))
         elif theirs is not None and ours is not None:
-            judged.append((theirs, "found" if ours == theirs or not ours.directed else "reversed"))
+            judged.append((theirs, _verdict(ours, theirs)))
     return judged
+
+
+def _verdict(ours: Edge, theirs: Edge) -> Verdict:
+    """Judge an estimated edge of a pair that the truth joins, too; the ends of undirected edges have no order."""
+    if not ours.directed:
+        return "open" if theirs.directed else "found"
+    return "found" if ours == theirs else "reversed"
 
 
 def edge_table(graph: CausalGraph) -> Table:

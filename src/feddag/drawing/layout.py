@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from typing import Protocol
 
 import networkx as nx
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-
-from feddag.graphs import Adjacency, CausalGraph
 
 NODE_HEIGHT = 34.0
 FONT_SIZE = 14.0
@@ -39,6 +39,26 @@ _SWEEPS, _PLACING_SWEEPS = 24, 60
 _NARROW, _BROAD = frozenset("iIjl.,:;'|!()[]ft "), frozenset("mwMW@%&")
 
 Edge = tuple[int, int]
+Adjacency = NDArray[np.int8]
+
+
+class Graph(Protocol):
+    """What can be drawn: a `feddag.CausalGraph`, which draws itself by this package."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the nodes."""
+        ...
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Return the matrix of edges; entry [i, j] is 1 for i -> j, and so is [j, i] where it is undirected."""
+        ...
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """Return how much speaks for each edge, if that is known."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,7 @@ def _character_width(character: str) -> float:
     return 0.7 if character.isupper() else 0.59
 
 
-def lay_out(graph: CausalGraph) -> Layout:
+def lay_out(graph: Graph) -> Layout:
     """Place each connected part by itself, the largest first; variables without an edge come last, in rows."""
     nodes = len(graph.names)
     adjacency = graph.adjacency

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from feddag.drawing.charts import MOST_LINES, Chart, make_charts
-from feddag.drawing.layout import NODE_HEIGHT, Layout, label, lay_out
-from feddag.drawing.scales import edge_value, line_width, strengths
+from feddag.drawing.layout import NODE_HEIGHT, Graph, Layout, label, lay_out
+from feddag.drawing.scales import edge_score, edge_widths
 from feddag.errors import FeddagError
 from feddag.extras import imported
-from feddag.graphs import CausalGraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,20 +21,18 @@ _POINTS_PER_PLACE = 0.72
 """The layout's plane in points: 72 make an inch."""
 _EDGE, _NODE, _LINE = "#5a6a82", "#ffffff", "#1f6fbf"
 
-Scores = Float[np.ndarray, "node node"]
 
-
-def plot_graph(graph: CausalGraph, scores: Scores, ax: Axes | None = None) -> Axes:
+def plot_graph(graph: Graph, ax: Axes | None = None) -> Axes:
     """Draw the graph in layers, causes above their effects; the wider an edge, the higher its score."""
     patches, path = _matplotlib("patches"), _matplotlib("path")
     layout = lay_out(graph)
     ax = ax or _axes(layout.width * _POINTS_PER_PLACE / 72, layout.height * _POINTS_PER_PLACE / 72)
     ax.set(xlim=(0, layout.width), ylim=(layout.height, 0), aspect="equal")
     ax.set_axis_off()
-    found = strengths([_score(graph, scores, *edge) for edge in layout.routes])
-    for ((i, j), points), strength in zip(layout.routes.items(), found, strict=True):
+    widths = edge_widths(graph, layout.routes)
+    for ((i, j), points), in_layout in zip(layout.routes.items(), widths, strict=True):
         undirected = bool(graph.adjacency[j, i])
-        width = _POINTS_PER_PLACE * line_width(strength)
+        width = _POINTS_PER_PLACE * in_layout
         codes = [path.Path.MOVETO] + [path.Path.CURVE4] * (3 * (len(points) - 1))
         ax.add_patch(
             patches.FancyArrowPatch(
@@ -86,12 +82,12 @@ def plot_history(history: pd.DataFrame, ax: Any = None) -> Any:
     return axes[0] if len(axes) == 1 else axes
 
 
-def plot_adjacency(graph: CausalGraph, scores: Scores, ax: Axes | None = None) -> Axes:
+def plot_adjacency(graph: Graph, ax: Axes | None = None) -> Axes:
     """Draw the scores of all edges as a heat map: causes in rows, effects in columns, in the order of the drawing."""
     order, names = lay_out(graph).reading_order, graph.names
     shown = np.full((len(names), len(names)), np.nan)
     for i, j in np.argwhere(graph.adjacency):
-        shown[i, j] = _score(graph, scores, int(i), int(j))
+        shown[i, j] = edge_score(graph, (int(i), int(j)))
     side = 1.6 + 0.26 * len(names)
     ax = ax or _axes(side + 0.6, side)
     image = ax.imshow(shown[np.ix_(order, order)], cmap="Blues", vmin=0)
@@ -103,7 +99,7 @@ def plot_adjacency(graph: CausalGraph, scores: Scores, ax: Axes | None = None) -
     return ax
 
 
-def _draw_nodes(graph: CausalGraph, layout: Layout, ax: Axes, patches: Any) -> None:
+def _draw_nodes(graph: Graph, layout: Layout, ax: Axes, patches: Any) -> None:
     for name, (x, y), width in zip(graph.names, layout.centres, layout.widths, strict=True):
         ax.add_patch(
             patches.FancyBboxPatch(
@@ -135,10 +131,6 @@ def _draw_chart(chart: Chart, ax: Axes) -> None:
         low, high = np.nanmin(chart.values, axis=0), np.nanmax(chart.values, axis=0)
         ax.fill_between(chart.rounds, low, high, color=_LINE, alpha=0.16, linewidth=0)
     ax.plot(chart.rounds, chart.mean, color=_LINE)
-
-
-def _score(graph: CausalGraph, scores: Scores, i: int, j: int) -> float:
-    return edge_value(float(scores[i, j]), float(scores[j, i]), directed=not graph.adjacency[j, i])
 
 
 def _bent(points: np.ndarray) -> list[tuple[float, float]]:

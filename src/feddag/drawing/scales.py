@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from feddag.drawing.layout import Edge, Graph
 
 _SPAN_OF_A_LINEAR_SCALE = 20.0
 
@@ -14,6 +16,19 @@ def edge_value(forth: float, back: float, *, directed: bool) -> float:
     An edge whose direction follows from other edges may have its value with the other direction.
     """
     return forth if directed and forth > 0 else max(forth, back)
+
+
+def edge_score(graph: Graph, edge: Edge) -> float:
+    """Return the score of an edge of a graph; 1 for each where the graph has no scores."""
+    if graph.scores is None:
+        return 1.0
+    i, j = edge
+    return edge_value(float(graph.scores[i, j]), float(graph.scores[j, i]), directed=not graph.adjacency[j, i])
+
+
+def edge_widths(graph: Graph, edges: Iterable[Edge]) -> list[float]:
+    """Return the widths of edges, in units of the layout: the higher its score, the wider."""
+    return [line_width(strength) for strength in strengths([edge_score(graph, edge) for edge in edges])]
 
 
 def strengths(values: Sequence[float], *, shares: bool = False) -> list[float]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from feddag.errors import FeddagError
 from feddag.graphs import dag
 from feddag.graphs.matrices import Adjacency, Scores, as_adjacency, as_scores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -23,14 +26,18 @@ class CausalGraph:
     `adjacency[i, j] = 1` is the edge i -> j; an undirected edge has both entries 1. `scores`, where a learner
     has them, say how much speaks for each possible edge (a probability, a share of votes), drawn or not.
 
-    The arrays are copied and read-only. Two graphs are equal if names (in order), adjacency and scores are.
-    Without names, the nodes are called X1, X2, ...
+    The arrays are copied and read-only. Two graphs are equal if names (in order) and adjacency are; scores do not
+    matter, so that a learned graph can equal the true one. Without names, the nodes are called X1, X2, ...
+
+    A notebook shows the graph as a drawing.
 
     Examples:
         >>> import feddag
         >>> graph = feddag.CausalGraph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], ["rain", "river", "flood"])
         >>> graph.edges
         [('rain', 'river'), ('river', 'flood')]
+        >>> graph.parents("flood"), graph.ancestors("flood")
+        (['river'], ['rain', 'river'])
         >>> print(graph.to_cpdag())
         CausalGraph(3 nodes, 2 edges)
           rain -- river
@@ -94,14 +101,44 @@ class CausalGraph:
     @property
     def edges(self) -> list[tuple[str, str]]:
         """Return the directed edges, as (source, target)."""
-        directed = (self.adjacency == 1) & (self.adjacency.T == 0)
-        return [(self.names[i], self.names[j]) for i, j in np.argwhere(directed)]
+        return [(self.names[i], self.names[j]) for i, j in np.argwhere(self._directed)]
 
     @property
     def undirected_edges(self) -> list[tuple[str, str]]:
         """Return the undirected edges, each once, its two ends in the order of `names`."""
         undirected = np.triu(self.adjacency & self.adjacency.T)
         return [(self.names[i], self.names[j]) for i, j in np.argwhere(undirected)]
+
+    def parents(self, name: str) -> list[str]:
+        """Return the causes of a variable that have an edge to it, in the order of `names`.
+
+        Whoever is joined by an undirected edge is neither a parent nor a child.
+        """
+        return self._named(self._directed[:, self._position(name)])
+
+    def children(self, name: str) -> list[str]:
+        """Return the effects of a variable that it has an edge to, in the order of `names`."""
+        return self._named(self._directed[self._position(name)])
+
+    def ancestors(self, name: str) -> list[str]:
+        """Return all variables from which a path of directed edges leads to this one, in the order of `names`."""
+        return self._named(dag.reachable(self._directed.T, self._position(name)))
+
+    def descendants(self, name: str) -> list[str]:
+        """Return all variables to which a path of directed edges leads from this one, in the order of `names`."""
+        return self._named(dag.reachable(self._directed, self._position(name)))
+
+    @property
+    def _directed(self) -> dag.Edges:
+        return (self.adjacency == 1) & (self.adjacency.T == 0)
+
+    def _position(self, name: str) -> int:
+        if name not in self.names:
+            raise FeddagError(f"The graph has no variable {name!r}. It has {', '.join(map(repr, self.names))}.")
+        return self.names.index(name)
+
+    def _named(self, chosen: NDArray[np.bool_]) -> list[str]:
+        return [self.names[k] for k in np.flatnonzero(chosen)]
 
     @property
     def is_dag(self) -> bool:
@@ -127,15 +164,25 @@ class CausalGraph:
         order = np.ix_(*[[self.names.index(name) for name in names]] * 2)
         return type(self)(self.adjacency[order], names, None if self.scores is None else self.scores[order])
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the graph by Matplotlib, causes above their effects; needs `feddag[report]`.
+
+        The wider an edge, the higher its score, if the graph has scores. Undirected edges are dashed.
+        """
+        from feddag.drawing.plots import plot_graph  # noqa: PLC0415 - loads pandas and scipy, which graphs do not need
+
+        return plot_graph(self, ax)
+
+    def _repr_svg_(self) -> str:
+        """Show the graph in a notebook."""
+        from feddag.drawing.graph_svg import draw_svg  # noqa: PLC0415 - loads scipy
+
+        return str(draw_svg(self))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CausalGraph):
             return NotImplemented
-        return (
-            self.names == other.names
-            and np.array_equal(self.adjacency, other.adjacency)
-            and (self.scores is None) == (other.scores is None)
-            and (self.scores is None or other.scores is None or np.array_equal(self.scores, other.scores))
-        )
+        return self.names == other.names and np.array_equal(self.adjacency, other.adjacency)
 
     def __hash__(self) -> int:
         return hash((self.names, self.adjacency.tobytes()))

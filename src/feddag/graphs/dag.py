@@ -38,17 +38,18 @@ def threshold_to_dag(scores: ArrayLike, threshold: float = 0.5, kept: ArrayLike 
     weakest_first = np.argsort(scores[uncertain], kind="stable")
     # One pass is enough: a cut never closes a cycle, so an edge that was passed over needs no second look.
     for source, target in np.argwhere(uncertain)[weakest_first].tolist():
-        if _reaches(edges, target, source):
+        if reachable(edges, target)[source]:
             edges[source, target] = False
     return edges.astype(np.int8)
 
 
-def _reaches(edges: Edges, start: int, end: int) -> bool:
+def reachable(edges: Edges, start: int) -> NDArray[np.bool_]:
+    """Say of each node whether a path of at least one edge leads to it from `start`."""
     reached = frontier = edges[start]
-    while frontier.any() and not reached[end]:
+    while frontier.any():
         frontier = edges[frontier].any(axis=0) & ~reached
         reached = reached | frontier
-    return bool(reached[end])
+    return reached
 
 
 def to_cpdag(adjacency: ArrayLike) -> Adjacency:

@@ -26,7 +26,7 @@ class GraphMetrics:
     """The result of `compare`. Counts are of pairs of nodes, so an undirected edge counts once."""
 
     shd: int
-    """Structural Hamming distance: missing + extra + reversed."""
+    """Structural Hamming distance, open edges counted as right: missing + extra + reversed."""
     tpr: float
     """True positive rate: the share of the true edges that were found. 1 if there are none to find."""
     fdr: float
@@ -45,6 +45,10 @@ class GraphMetrics:
     """Pairs with an edge in the estimate alone."""
     reversed: int
     """Pairs with an edge in both, of which the estimate has the wrong type."""
+    left_open: int
+    """Pairs with a directed edge in the truth and an undirected one in the estimate."""
+    strict_shd: int
+    """Structural Hamming distance, open edges counted as errors: shd + left_open."""
 
     def as_dict(self) -> dict[str, int | float]:
         """Return the metrics by name, as a row of a table needs them."""
@@ -52,13 +56,17 @@ class GraphMetrics:
 
 
 def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
-    """Compare an estimate with the true graph, by the rule of the paper.
+    """Compare an estimate with the true graph, by two rules for edges whose direction the estimate leaves open.
 
-    A true edge is found if the estimate has it in the right direction, or undirected: PC and GES cannot tell
-    the directions within an equivalence class, and are not blamed for those they leave open. This makes the
-    SHD here smaller than the strict distance of the function `shd`, which counts i -- j against i -> j as a
-    difference. The lenience is for undirected edges of the estimate only: where the truth itself is
-    undirected (a CPDAG), the estimate must be, too. Both rules agree on an estimate without undirected edges.
+    `shd` counts them as right, and so do all rates: this is the rule of the paper, which NOTEARS and most methods that
+    return a DAG use (Zheng et al. 2018). PC and GES cannot tell the directions within an equivalence class, and
+    are not blamed for those they leave open. `strict_shd` counts each as one error: the rule of Tsamardinos et al.
+    (2006), of pcalg and of bnlearn, and the distance of the function `shd`. Report both for an estimate with open
+    edges: by the first rule, a method that leaves every direction open makes no error of direction. `left_open` is
+    their difference, and 0 for an estimate without undirected edges.
+
+    The lenience is for undirected edges of the estimate only: where the truth itself is undirected (a CPDAG), the
+    estimate must be, too.
 
     Two `CausalGraph`s are aligned by name; an array is taken to be in the order of the other graph. In an
     array, too, a pair with both entries 1 is an undirected edge: cut the cycles of an estimate first.
@@ -69,6 +77,9 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
         >>> found = feddag.compare([[0, 0, 1], [1, 0, 1], [0, 0, 0]], truth)
         >>> found.shd, found.missing, found.extra, found.reversed
         (2, 0, 1, 1)
+        >>> unsure = feddag.compare(truth.to_cpdag(), truth)
+        >>> unsure.shd, unsure.strict_shd
+        (0, 2)
     """
     estimated, true = _edge_types(estimate, truth)
     in_estimate, in_truth = estimated != _NO_EDGE, true != _NO_EDGE
@@ -78,6 +89,7 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
     missing = int((in_truth & ~in_estimate).sum())
     extra = int((in_estimate & ~in_truth).sum())
     reversed_ = int((in_both & ~right).sum())
+    left_open = int((right & (estimated != true)).sum())
     found, nnz, true_edges = int(right.sum()), int(in_estimate.sum()), int(in_truth.sum())
 
     tpr = found / true_edges if true_edges else 1.0
@@ -94,6 +106,8 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
         missing=missing,
         extra=extra,
         reversed=reversed_,
+        left_open=left_open,
+        strict_shd=missing + extra + reversed_ + left_open,
     )
 
 

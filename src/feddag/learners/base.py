@@ -28,6 +28,7 @@ from feddag.learners.checkpointing import FitContext
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS, Regime
 from feddag.learners.status import Progress
+from feddag.learners.validation import log_likelihood
 from feddag.silos import CheckedSilos, Silo, read_silos
 from feddag.silos.variable_types import Kind
 
@@ -64,7 +65,8 @@ class Learner(BaseEstimator, ABC):
     Attributes:
         graph_: The learned `CausalGraph`, with the variables' names and `edge_scores_`.
         adjacency_: Its matrix; entry [i, j] is 1 for the edge i → j, and so is [j, i] where it is undirected.
-        edge_scores_: How strongly each edge is indicated.
+        edge_scores_: How strongly each edge is indicated: a table with causes in rows and effects in columns, by name.
+            `graph_.scores` is the same as an array.
         history_: What happened; its `to_frame()` has a row per round. Where sites learned alone, a dict by site.
         site_graphs_: Where sites learned alone, the graph of each.
         communication_: A `Ledger` of the bytes each site has sent and received.
@@ -95,7 +97,7 @@ class Learner(BaseEstimator, ABC):
 
     graph_: CausalGraph
     adjacency_: Int8[np.ndarray, "node node"]
-    edge_scores_: Float[np.ndarray, "node node"]
+    edge_scores_: pd.DataFrame
     history_: Any
     site_graphs_: dict[str, CausalGraph]
     communication_: Ledger
@@ -109,6 +111,7 @@ class Learner(BaseEstimator, ABC):
         silos: Any,
         y: None = None,
         *,
+        kinds: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -118,12 +121,14 @@ class Learner(BaseEstimator, ABC):
             silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
                 two-dimensional arrays, or paths of files.
             y: Ignored; here for scikit-learn.
+            kinds: By column what its values stand for, such as `{"stage": "ordinal"}`; see `feddag.read_silos`.
             progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
             checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
         """
         del y
-        return self.fit_checked(self.check(silos), FitContext(progress, checkpoint))
+        tables = read_silos(silos, kinds=kinds) if kinds else silos
+        return self.fit_checked(self.check(tables), FitContext(progress, checkpoint))
 
     def fit_checked(self, silos: CheckedSilos, context: FitContext) -> Self:
         """Learn from checked tables."""
@@ -138,6 +143,26 @@ class Learner(BaseEstimator, ABC):
 
         Nothing is to be set before all is learned: a fit that fails leaves the estimator as it was.
         """
+
+    def score(self, silos: Any, y: None = None) -> float:
+        """Return how well the learned graph predicts rows of these tables: the higher, the better.
+
+        Every site fits its own regression of each variable on its parents to four fifths of its rows, and the score is
+        the mean log-likelihood of the others, after each number is brought to deviation 1: units do not matter, and
+        scores of all methods compare. Open directions are the learner's guesses (`guessed_graph`).
+
+        Sites need not be those that the graph was learned from. So scikit-learn's model selection works on a list of
+        tables, one per site, and lays whole sites aside: `GridSearchCV`, `cross_val_score`. A graph with superfluous
+        edges predicts nearly as well as the right one, so the score guards against lost edges more than against false
+        ones. `feddag.selection.select` lays rows of every site aside instead, before anything is learned.
+
+        Args:
+            silos: As of `fit`.
+            y: Ignored; here for scikit-learn.
+        """
+        del y
+        check_is_fitted(self)
+        return log_likelihood(self.guessed_graph, read_silos(silos))
 
     def check(self, silos: Any) -> CheckedSilos:
         """Return the sites' checked tables, or refuse what `fit` could not learn from, or with."""
@@ -157,7 +182,7 @@ class Learner(BaseEstimator, ABC):
         remedy = f"Choose the method {' or '.join(able)}, declare" if able else "Declare"
         raise FeddagError(
             f"{type(self).__name__} learns from {', '.join(sorted(self.kinds))} variables, and there are {found}. "
-            f"{remedy} them continuous in a study, or leave them out."
+            f"{remedy} them continuous (kinds, or a study), or leave them out."
         )
 
     def check_parameters(self) -> None:
@@ -228,7 +253,7 @@ class Learner(BaseEstimator, ABC):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph; needs `feddag[report]`, as the other plots do."""
         check_is_fitted(self)
-        return plots.plot_graph(self.graph_, self.edge_scores_, ax)
+        return self.graph_.plot(ax)
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw each figure of the history against the rounds, on axes of its own; on one that is given, the first."""
@@ -238,7 +263,7 @@ class Learner(BaseEstimator, ABC):
     def plot_adjacency(self, ax: Axes | None = None) -> Axes:
         """Draw the edges' scores as a heat map, causes in rows and effects in columns."""
         check_is_fitted(self)
-        return plots.plot_adjacency(self.graph_, self.edge_scores_, ax)
+        return plots.plot_adjacency(self.graph_, ax)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that was learned, as a JSON document and named arrays; `restore` takes it up again."""
@@ -249,7 +274,7 @@ class Learner(BaseEstimator, ABC):
             "ledger": vars(self.communication_),
             "seconds": self.seconds_,
         }
-        return document, {"edge_scores": self.edge_scores_, "adjacency": self.adjacency_}
+        return document, {"edge_scores": np.asarray(self.graph_.scores), "adjacency": self.adjacency_}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Become the fitted estimator whose `snapshot` this is; the parameters must be the same."""
@@ -259,7 +284,8 @@ class Learner(BaseEstimator, ABC):
 
     def _completed(self, sites: Sequence[str], seconds: float) -> Self:
         """Set the attributes that every learner has beside `graph_`."""
-        self.adjacency_, self.edge_scores_ = self.graph_.adjacency, np.asarray(self.graph_.scores)
+        self.adjacency_ = self.graph_.adjacency
+        self.edge_scores_ = edge_table(np.asarray(self.graph_.scores), self.graph_.names)
         self.feature_names_in_ = np.array(self.graph_.names, dtype=object)
         self.n_features_in_ = len(self.graph_.names)
         self.sites_, self.seconds_ = tuple(sites), seconds
@@ -285,6 +311,12 @@ class Learner(BaseEstimator, ABC):
         for silo in silos:
             digest.update(json.dumps([silo.name, silo.digest()]).encode())
         return digest.hexdigest()
+
+
+def edge_table(values: Float[np.ndarray, "node node"], names: Sequence[str]) -> pd.DataFrame:
+    """Return a table of numbers for every possible edge, causes in rows and effects in columns."""
+    labels = list(names)
+    return pd.DataFrame(values, labels, labels, copy=True).rename_axis(index="cause", columns="effect")
 
 
 def disclosed(tasks: Sequence[TaskSpec]) -> str:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from markupsafe import Markup
 
 from feddag.drawing.charts import MOST_LINES, Chart, Rounds
-from feddag.reports.svg import element
+from feddag.drawing.svg import element
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 380.0, 210.0, 52.0, 12.0, 12.0, 34.0
 

@@ -45,7 +45,7 @@ def edge_values(run: Run) -> tuple[str, Values]:
         columns = (stability[name].tolist() for name in ("cause", "effect", "frequency"))
         shares = {(cause, effect): float(share) for cause, effect, share in zip(*columns, strict=True)}
         return "share of redrawn tables with the edge", shares
-    scores, names = learner.edge_scores_, learner.graph_.names
+    scores, names = learner.edge_scores_.to_numpy(), learner.graph_.names
     values = {(names[i], names[j]): float(scores[i, j]) for i in range(len(names)) for j in range(len(names)) if i != j}
     if run.record.get("regime") == "voting":
         return "share of the sites' votes", values

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from jaxtyping import Float
 from markupsafe import Markup
 
-from feddag.drawing.layout import FONT_SIZE, NODE_HEIGHT, Layout, label
+from feddag.drawing.graph_svg import curve, edge_shapes, node_shapes
+from feddag.drawing.layout import Layout
 from feddag.drawing.scales import line_width
+from feddag.drawing.svg import element
 from feddag.reports.blocks import GraphDrawing
 from feddag.reports.edges import DrawnEdge
-from feddag.reports.svg import element
 
 LEAST_WIDTH, LEAST_HEIGHT = 480.0, 220.0
 """The smallest view, so that a small graph is not blown up."""
@@ -47,8 +46,7 @@ def _node(number: int, name: str, edges: Sequence[DrawnEdge], layout: Layout) ->
     width = float(layout.widths[number])
     return element(
         "g",
-        element("rect", x=x - width / 2, y=y - NODE_HEIGHT / 2, width=width, height=NODE_HEIGHT, rx=9),
-        element("text", label(name), x=x, y=y + 0.35 * FONT_SIZE, text_anchor="middle"),
+        *node_shapes(name, x, y, width),
         class_="node",
         tabindex=0,
         role="button",
@@ -77,37 +75,10 @@ def _described(name: str, edges: Sequence[DrawnEdge]) -> str:
 def _edge(number: int, edge: DrawnEdge, index: dict[str, int], layout: Layout) -> Markup:
     ends = index[edge.source], index[edge.target]
     points = layout.routes[ends] if ends in layout.routes else layout.routes[ends[1], ends[0]]
-    width = line_width(edge.strength)
-    tip, upwards = points[-1], points[-1][1] < points[-2][1]
-    parts = []
-    path = curve(points)
-    if edge.directed:
-        length, half = 8 + 1.1 * width, 3.4 + 0.8 * width
-        base = tip[1] + (length if upwards else -length)
-        corners = [(tip[0], tip[1]), (tip[0] - half, base), (tip[0] + half, base)]
-        parts.append(element("polygon", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners)))
-        short = points.copy()
-        short[-1, 1] = base + (-1 if upwards else 1)
-        path = curve(short)
     return element(
         "g",
-        element("path", d=path, class_="stroke", stroke_width=width),
-        *parts,
+        *edge_shapes(points, line_width(edge.strength), directed=edge.directed),
         element("path", d=curve(points), class_="reach"),
         class_="edge" if edge.directed else "edge undirected",
         data_edge=number,
     )
-
-
-def curve(points: Float[np.ndarray, "point 2"]) -> str:
-    """Draw a path that passes every point vertically, so that it meets nodes from above and below."""
-    (x, y), *rest = points.tolist()
-    path = f"M{x:.1f} {y:.1f}"
-    for next_x, next_y in rest:
-        if abs(next_x - x) < 0.05:
-            path += f"V{next_y:.1f}"
-        else:
-            middle = (y + next_y) / 2
-            path += f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}"
-        x, y = next_x, next_y
-    return path

@@ -5,8 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from feddag.drawing.layout import label, text_width
+from feddag.drawing.svg import element
 from feddag.reports.blocks import GraphDrawing
-from feddag.reports.svg import element
 
 _FONT_SIZE = 11.0
 

@@ -214,10 +214,8 @@ class Run:
         return after_round
 
     def _write_results(self, estimator: Learner) -> None:
-        names = list(estimator.graph_.names)
         _write_graph_files(estimator.graph_, self.folder)
-        scores = pd.DataFrame(estimator.edge_scores_, names, names)
-        files.write_table(scores, self.folder / "edge_scores.csv", index=True)
+        files.write_table(estimator.edge_scores_, self.folder / "edge_scores.csv", index=True)
         files.write_table(estimator.history_frame(), self.folder / "history.csv")
         for name, table in estimator.tables().items():
             files.write_table(table, self._table_path(name))

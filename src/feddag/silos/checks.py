@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -69,10 +70,15 @@ def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(columns, axis=1)
 
 
-def infer_variables(frames: Sequence[pd.DataFrame]) -> dict[str, Variable]:
-    """Infer the type of each column that any site has, for want of a study that declares it."""
+def infer_variables(
+    frames: Sequence[pd.DataFrame], declared: Mapping[str, Kind] = MappingProxyType({})
+) -> dict[str, Variable]:
+    """Infer the type of each column that any site has, unless it is declared."""
     names = dict.fromkeys(name for frame in frames for name in frame.columns)
-    return {name: Variable(name, infer_kind([frame[name] for frame in frames if name in frame])) for name in names}
+    return {
+        name: Variable(name, declared.get(name) or infer_kind([frame[name] for frame in frames if name in frame]))
+        for name in names
+    }
 
 
 def make_silo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -27,17 +27,76 @@ def code_column(where: str, column: pd.Series, variable: Variable) -> Float[np.n
 def infer_kind(columns: Sequence[pd.Series]) -> Kind:
     """Infer the kind of an undeclared column from its values at all sites.
 
-    Numbers stay numbers. Booleans are binary; texts of which none is a number are categorical, or binary.
+    Numbers stay numbers. Booleans are binary; texts of which none is a number are categorical, or binary. A column
+    that is a category of pandas at some site has those levels that occur, whatever they are: in their order if the
+    category is ordered at every site that has one.
     """
+    categories = [column for column in columns if is_category(column)]
     found = [_distinct(column)[1] for column in columns]
     if all(values and all(isinstance(value, bool | np.bool_) for value in values) for values in found):
         return Kind("binary", (0, 1))
+    if categories and any(found):
+        ordered = all(column.cat.ordered for column in categories)
+        levels = categories_in_order(categories, columns) if ordered else observed_levels(columns)
+        return Kind(("ordinal" if ordered else "categorical") if len(levels) > 2 else "binary", levels)
     if not all(values and all(map(_is_word, values)) for values in found):
         return CONTINUOUS
     levels = sorted({str(canonical(value)) for values in found for value in values})
     if len(levels) > MOST_LEVELS:
         return CONTINUOUS
     return Kind("categorical" if len(levels) > 2 else "binary", tuple(levels))
+
+
+def is_category(column: pd.Series) -> bool:
+    """Whether a column is a category of pandas."""
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def observed_levels(columns: Sequence[pd.Series]) -> tuple[Level, ...]:
+    """Return the values that occur in a column at any site, each once: numbers in their order, then texts in theirs."""
+    values = [value for column in columns for value in _distinct(column)[1]]
+    found: dict[Level, Level] = {}
+    for value in values:
+        if (key := canonical(value)) is None:
+            raise FeddagError(
+                f"Column {columns[0].name!r}: {value!r} is neither a text nor a number. Write its levels as such."
+            )
+        found.setdefault(key, as_level(value))
+    return tuple(found[key] for key in sorted(found, key=lambda key: (isinstance(key, str), key)))
+
+
+def categories_in_order(ordered: Sequence[pd.Series], columns: Sequence[pd.Series]) -> tuple[Level, ...]:
+    """Return those levels of ordered categories that occur in a column at any site.
+
+    Sites may lack levels that others have, but must agree on the order of those that they share.
+    """
+    orders = [[canonical(_plain(value)) for value in column.cat.categories] for column in ordered]
+    longest = max(orders, key=len)
+    for order in orders:
+        if order != [key for key in longest if key in order]:
+            raise FeddagError(
+                f"Column {ordered[0].name!r}: the order of its categories is {_in_order(longest)} at one site and "
+                f"{_in_order(order)} at another. Give the sites one order, or declare the levels: kinds={{...}}."
+            )
+    found = {canonical(level): level for level in observed_levels(columns)}
+    return tuple(found[key] for key in longest if key in found)
+
+
+def _in_order(keys: Sequence[Level | None]) -> str:
+    return " < ".join(str(as_level(key)) for key in keys)
+
+
+def as_level(value: Any) -> Level:
+    """Return a value as a level that JSON knows: whole numbers as such."""
+    key = canonical(value)
+    if isinstance(value, str):
+        return value.strip()
+    return int(key) if isinstance(key, float) and key.is_integer() else cast(Level, key)
+
+
+def _plain(value: Any) -> Any:
+    """Return a category as it is if it is a number or a text, else as text: an interval, a date."""
+    return value if isinstance(value, str | bool | int | float | np.number | np.bool_) else str(value)
 
 
 def canonical(value: Any) -> Level | None:
@@ -58,7 +117,7 @@ def _distinct(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
         positions, values = pd.factorize(column)
     except TypeError:  # lists and the like
         return np.arange(len(column)), column.tolist()
-    return positions, list(values)
+    return positions, [*map(_plain, values)] if is_category(column) else list(values)
 
 
 def _absent(column: pd.Series, markers: Sequence[Level]) -> np.ndarray:
@@ -94,6 +153,8 @@ def _level_number(value: Any, numbers_of: dict[Level | None, float]) -> float:
 
 def _numbers(where: str, column: pd.Series, absent: np.ndarray) -> np.ndarray:
     # pandas would take dates as nanoseconds, and the real part of complex numbers
+    if is_category(column):
+        column = column.astype(object)
     alien = column.dtype.kind in "mMc"
     parsed = column if alien else pd.to_numeric(column, errors="coerce")
     unreadable = (np.ones(len(column), dtype=bool) if alien else parsed.isna().to_numpy(dtype=bool)) & ~absent

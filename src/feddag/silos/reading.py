@@ -21,6 +21,7 @@ from feddag.silos.checks import (
     infer_variables,
     make_silo,
 )
+from feddag.silos.declarations import declared_kinds
 from feddag.silos.preparation import Missing, Preparation, Scale
 from feddag.silos.scaling import own_scale, scaled, scaled_silos
 from feddag.silos.silo import Silo
@@ -43,11 +44,17 @@ class Schema(Protocol):
 
 
 def read_silos(
-    silos: Any, *, missing: Missing = "error", scale: Scale = "none", schema: Schema | None = None
+    silos: Any,
+    *,
+    missing: Missing = "error",
+    scale: Scale = "none",
+    kinds: Mapping[str, Any] | None = None,
+    schema: Schema | None = None,
 ) -> CheckedSilos:
     """Read, check, name and prepare the sites' tables, columns in the first site's order.
 
-    Tables that it has returned before are returned as they are, unless `scale` or `schema` is given.
+    Tables that it has returned before are returned as they are, unless `scale` or `schema` is given; their kinds are
+    known.
 
     Args:
         silos: A `Simulation`; or one table per site, as a mapping from site names or as a sequence. A table is a
@@ -58,8 +65,11 @@ def read_silos(
             median or, in a discrete column, its commonest level.
         scale: Leave values as they are (`"none"`), or bring continuous columns to mean 0 and deviation 1 by the
             moments of each `"site"`, or of all sites together (`"federated"`).
-        schema: The study that the tables must keep to; only its columns are read. Without one, columns of booleans
-            and of few different texts are discrete, and all others are numbers.
+        kinds: By column what its values stand for, in the words of a study: `"continuous"`, `"binary"`, `"ordinal"` or
+            `"categorical"`; or with levels in their order, `{"type": "ordinal", "levels": ["low", "high"]}`. Levels
+            that are not given are those that occur. Of other columns, booleans, few different texts and categories of
+            pandas (ordered ones are ordinal) are discrete, and all else are numbers.
+        schema: The study that the tables must keep to, in place of `kinds`; only its columns are read.
 
     Examples:
         >>> import feddag, pandas
@@ -67,14 +77,19 @@ def read_silos(
         >>> north, south = feddag.read_silos({"north": table, "south": table}, scale="site")
         >>> north.values[:2].tolist()
         [[-1.0, 0.0], [1.0, 1.0]]
+        >>> ward = pandas.DataFrame({"stage": [1, 2, 4, 2] * 5, "age": range(20)})
+        >>> print(feddag.read_silos([ward], kinds={"stage": "ordinal"})[0].kinds[0])
+        ordinal (1, 2, 4)
     """
     preparation = Preparation(missing, scale)
-    if isinstance(silos, CheckedSilos) and schema is None:
+    if schema is not None and kinds:
+        raise FeddagError("A study declares what its variables are. Leave out kinds, or the study.")
+    if isinstance(silos, CheckedSilos) and schema is None and not kinds:
         checked = silos
     else:
         tables = _named_tables(silos)
         checked = check_agreement(
-            _read_undeclared(tables, missing)
+            _read_undeclared(tables, missing, kinds or {})
             if schema is None
             else collect_or_refuse(lambda table: _read_declared(schema, *table, missing), tables)
         )
@@ -144,15 +159,21 @@ def _read_declared(schema: Schema, site: str, table: Any, missing: Missing) -> S
     return make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing)
 
 
-def _read_undeclared(tables: Sequence[tuple[str, Any]], missing: Missing) -> list[Silo]:
-    """Read all columns of all sites' tables, and infer their types from all sites' values."""
+def _read_undeclared(tables: Sequence[tuple[str, Any]], missing: Missing, kinds: Mapping[str, Any]) -> list[Silo]:
+    """Read all columns of all sites' tables; infer the types that are not declared from all sites' values."""
+    for name, table in tables if kinds else ():
+        if isinstance(table, Silo):
+            raise FeddagError(
+                f"Site {name!r} is a Silo, whose kinds are known. Give kinds when its table is read: "
+                "feddag.read_silos(tables, kinds=...), or Silo(..., kinds=...)."
+            )
     frames = dict(
         collect_or_refuse(
             lambda k: (k, check_names(tables[k][0], _frame(*tables[k]))),
             [k for k, (_, table) in enumerate(tables) if not isinstance(table, Silo)],
         )
     )
-    variables = infer_variables(list(frames.values()))
+    variables = infer_variables(list(frames.values()), declared_kinds(kinds, list(frames.values())))
 
     def silo(k: int) -> Silo:
         name, table = tables[k]

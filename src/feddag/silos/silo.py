@@ -49,9 +49,11 @@ class Silo:
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table for people: discrete columns have their levels again."""
+        """Return the table for people: discrete columns are categories of pandas, with their levels again."""
         frame = pd.DataFrame(self.values, columns=list(self.columns))
         for name, kind in zip(self.columns, self.kinds, strict=True):
             if kind.discrete:
-                frame[name] = [kind.levels[int(number)] for number in frame[name]]
+                codes = frame[name].to_numpy().astype(int)
+                levels = pd.CategoricalDtype(pd.Index(kind.levels), ordered=kind.name == "ordinal")
+                frame[name] = pd.Categorical.from_codes(codes, dtype=levels)
         return frame

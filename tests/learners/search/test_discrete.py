@@ -167,7 +167,7 @@ class TestTheSearch:
         *silos, last = mixed_silos(2)
         healthy = Silo(last.name, NAMES, last.values[last.values[:, 1] == 0], KINDS)
         learner = EvidenceSearch(restarts=0).fit([*silos, healthy])
-        assert np.isfinite(learner.edge_scores_).all()
+        assert np.isfinite(learner.graph_.scores).all()
         assert shd(learner.dag_.adjacency, TRUTH) <= 1
 
     def test_it_refuses_what_it_cannot_do(self):

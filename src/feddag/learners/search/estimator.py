@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -31,7 +30,7 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
-from feddag.learners.base import SEED, WORKERS
+from feddag.learners.base import SEED, WORKERS, edge_table
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
@@ -79,7 +78,7 @@ class EvidenceSearch(FederatedLearner):
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
             the other direction (`reversed`; if noise need not be normal, `reversed_any_noise`), with standard errors,
             and whether it is sure that the edge is there at all (`present`) and that it points this way (`directed`).
-        edge_frequencies_: The share of the searches in whose result each edge appeared.
+        edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -109,7 +108,7 @@ class EvidenceSearch(FederatedLearner):
 
     dag_: CausalGraph = field(init=False)
     edge_evidence_: pd.DataFrame = field(init=False)
-    edge_frequencies_: Float[np.ndarray, "node node"] = field(init=False)
+    edge_frequencies_: pd.DataFrame = field(init=False)
     score_: float = field(init=False)
     history_: SearchHistory = field(init=False)
 
@@ -198,7 +197,7 @@ class EvidenceSearch(FederatedLearner):
         self.dag_ = CausalGraph(best.dag, columns, scores)
         self.graph_ = CausalGraph(directions.graph, columns, scores)
         self.edge_evidence_ = directions.table(columns)
-        self.edge_frequencies_ = np.mean([each.dag for each in found], axis=0)
+        self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
         self.score_ = best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
@@ -231,7 +230,7 @@ class EvidenceSearch(FederatedLearner):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the edge scores, and the evidence of each edge."""
         tables = super().tables()
-        frequencies = self.edge_frequencies_[np.nonzero(self.dag_.adjacency)]
+        frequencies = self.edge_frequencies_.to_numpy()[np.nonzero(self.dag_.adjacency)]
         return tables | {"edge_evidence": self.edge_evidence_.assign(frequency=frequencies)}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -242,13 +241,13 @@ class EvidenceSearch(FederatedLearner):
             "rounds": [asdict(each) for each in self.history_.rounds],
             "edge_evidence": self.edge_evidence_.to_dict("records"),
         }
-        return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_}
+        return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_.to_numpy()}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Take over a snapshot."""
         super().restore(document, arrays)
-        self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.edge_scores_)
-        self.edge_frequencies_ = arrays["edge_frequencies"]
+        self.dag_ = CausalGraph(arrays["dag"], document["columns"], self.graph_.scores)
+        self.edge_frequencies_ = edge_table(arrays["edge_frequencies"], document["columns"])
         self.score_ = document["score"]
         self.history_ = SearchHistory([SearchRound(**each) for each in document["rounds"]])
         self.edge_evidence_ = pd.DataFrame(document["edge_evidence"], columns=list(EdgeEvidence._fields))

@@ -33,7 +33,7 @@ def sachs() -> RealData:
 
     Each condition perturbs the cells differently: conditions 3 to 7, and parts of 8 and 9, are interventions.
     """
-    with as_file(files(__name__) / "sachs") as folder:
+    with as_file(files(__name__) / "data" / "sachs") as folder:
         silos, truth = _tables_of(folder)
     return RealData(
         silos,
@@ -48,7 +48,7 @@ def fmri9() -> RealData:
 
     Nobody knows the true graph, but that nothing in the brain causes the stimulus.
     """
-    with as_file(files(__name__) / "fmri9") as folder:
+    with as_file(files(__name__) / "data" / "fmri9") as folder:
         silos, _ = _tables_of(folder)
     return RealData(
         silos, None, "Ramsey et al., Six Problems for Causal Inference from fMRI, NeuroImage 2010.", "CC0", ("I",)
