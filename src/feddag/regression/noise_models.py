@@ -8,8 +8,8 @@ better, and with more rows more surely so. So a family's evidence is averaged ov
 - of a size that depends on the parents: the logarithm of the variance is a sum of functions of each parent, with the
   price of such functions; what is left, once divided by its size, is normal or of any shape.
 
-Densities are estimated on a scale where heavy tails are short (the inverse hyperbolic sine), so that values far out have
-bounded influence. A gain is the log-evidence per row beyond that of normal noise; all models are equally likely
+Densities are estimated on a scale where heavy tails are short (the inverse hyperbolic sine), so that values far out
+have bounded influence. A gain is the log-evidence per row beyond that of normal noise; all models are equally likely
 beforehand, so it is never below that of normal noise by more than the logarithm of their number.
 """
 
@@ -28,6 +28,8 @@ MOST_ROWS = 10_000
 """Of more rows, so many are looked at, evenly spaced: they tell the shape of noise well enough."""
 _BANDWIDTHS = (0.35, 0.9)
 """Of the kernels, times the fifth root of the number of rows."""
+_SHAPE_PRICE = 0.3
+"""The price of a shape in log-evidence, times the logarithm of the number of rows: chance is no shape."""
 _STEP, _FARTHEST = 0.08, 5.2
 """The grid on which densities are computed, in units of the transformed residuals."""
 _GRID = np.arange(-_FARTHEST, _FARTHEST + _STEP / 2, _STEP)
@@ -200,14 +202,12 @@ def shaped_log_likelihoods(
     size = families * len(_GRID)
     counts = np.bincount(cell.ravel(), (1 - beyond).ravel(), size) + np.bincount(cell.ravel() + 1, beyond.ravel(), size)
     counts = counts.reshape(families, len(_GRID)).T
-    found, logarithms = [], []
-    import os
-    pr = float(os.environ.get("SP", "0.3")) * np.log(rows) / rows
+    found, logarithms, price = [], [], _SHAPE_PRICE * np.log(rows) / rows
     for kernel, own in _kernels(rows):
         density = np.maximum(kernel @ counts - own, 0.0) / rows + _FAR_OUT[:, None] / rows
         logarithm = np.log(density)
         logarithms.append(logarithm)
-        found.append((counts * logarithm).sum(axis=0) / rows + log_slope.mean(axis=0) - pr)
+        found.append((counts * logarithm).sum(axis=0) / rows + log_slope.mean(axis=0) - price)
     return np.array(found), _Densities(logarithms, place, log_slope)
 
 
@@ -218,8 +218,7 @@ def _kernels(rows: int) -> list[tuple[Float[np.ndarray, "grid grid"], float]]:
     widths = [max(each * rows**-0.2, _STEP) for each in _BANDWIDTHS]
     heights = [1 / (width * np.sqrt(2 * np.pi)) for width in widths]
     return [
-        (height * np.exp(-0.5 * (distance / width) ** 2), height)
-        for width, height in zip(widths, heights, strict=True)
+        (height * np.exp(-0.5 * (distance / width) ** 2), height) for width, height in zip(widths, heights, strict=True)
     ]
 
 

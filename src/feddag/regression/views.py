@@ -107,7 +107,10 @@ class View:
     ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
         """Score families by quick regressions: with models of the noise, and with normal noise."""
         normal = self._coarse(None).families(children, parents)
-        families = [(child, tuple(np.flatnonzero(members).tolist())) for child, members in zip(children.tolist(), parents, strict=True)]
+        families = [
+            (child, tuple(np.flatnonzero(members).tolist()))
+            for child, members in zip(children.tolist(), parents, strict=True)
+        ]
         self._find_gains(families)
         gains = np.array([self._known_gains[family] for family in families])
         return normal - gains - self._log_slopes.mean(axis=0)[children], normal
@@ -133,8 +136,8 @@ class View:
             members[node] ^= node != children[family]
             near[family, node] = int(children[family]), tuple(np.flatnonzero(members).tolist())
         self._find_gains(list(dict.fromkeys(near.values())))
-        gains = np.empty(scores.shape)
-        gains[:] = np.array([self._known_gains[near[family, int(children[family])]] for family in every])[:, None]
+        own = [self._known_gains[near[place]] for place in enumerate(children.tolist())]
+        gains = np.repeat(np.array(own)[:, None], parents.shape[1], axis=1)
         for place, family in near.items():
             gains[place] = self._known_gains[family]
         return gains
@@ -148,7 +151,8 @@ class View:
             for some in (batch[start : start + step] for start in range(0, len(batch), step)):
                 columns = _coarse_columns([parents for _, parents in some])
                 residuals = self._coarse_residuals(np.array([child for child, _ in some]), columns)
-                self._known_gains.update(zip(some, self._noise.gains(residuals, columns).tolist(), strict=True))
+                gains = self._noise.gains(residuals, list(columns))
+                self._known_gains.update(zip(some, gains.tolist(), strict=True))
 
     def _coarse_residuals(
         self, children: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]

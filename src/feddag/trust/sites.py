@@ -87,7 +87,7 @@ class TrustSite(Stateless):
         """
         likelihoods = np.column_stack([self._own.of_graph(graph) for graph in arrays["graphs"]])
         rows = likelihoods @ arrays["terms"].T
-        return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows)
+        return {"scores": likelihoods.mean(axis=0)} | spread(rows.mean(axis=0), rows, len(rows))
 
     def _sums(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Return what a regression common to all sites needs of each family; of a category, what it begins with."""

@@ -13,13 +13,15 @@ from feddag.federation.tasks import find_task
 from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search import tasks
+from feddag.learners.search.budget import NUMBERS_PER_VALUE
 from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, families_of
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import search_tasks
-from feddag.regression.evidence import best_fit
+from feddag.regression.evidence import average_evidence, best_fit
 from feddag.regression.features import FUNCTIONS, Features
 from feddag.regression.gram import from_triangle, triangle
 from feddag.silos import Silo
@@ -78,19 +80,50 @@ def test_own_scores_are_the_mean_over_sites_by_rows():
     np.testing.assert_allclose([scores.joint[family] for family in families], joint, atol=1e-12)
 
 
-@pytest.mark.parametrize("equal_noise", [False, True])
-def test_common_coarse_scores_are_those_of_all_rows_together(equal_noise):
+def additive_scores(silos, families, *, coarse=False):
+    """Score families on all rows together by the sum of functions of each parent, with normal noise."""
+    values = np.concatenate([silo.values for silo in silos])
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    features = Features(values).coarse()
+    scores = {}
+    for child, parents in families:
+        linear = [FUNCTIONS * parent for parent in members(parents)]
+        used = linear + [first + wave for first in linear for wave in range(1, FUNCTIONS)]
+        functions = features[:, used] - features[:, used].mean(axis=0)
+        gram, cross = functions.T @ functions, functions.T @ values[:, child]
+        ends = [len(used)] if coarse else [len(linear), len(used)]
+        scores[child, parents] = best_fit(gram, cross, len(values), len(values), ends, None).score
+    return scores
+
+
+def mean_gains(silos, families, *, coarse):
+    """Return what models of the noise add at the sites, weighted by rows."""
+    task = tasks.GAINS if coarse else tasks.SCORES_AND_GAINS
+    scores, _ = common_scores(silos)
+    arrays = scores._task(families)
+    answers = [CommonMechanisms(silo, equal_noise=False).answer(Task(task.name, 0, arrays)) for silo in silos]
+    return np.average([each.arrays["gains"] for each in answers], axis=0, weights=[each.weight for each in answers])
+
+
+def test_common_coarse_scores_with_equal_noise_are_those_of_all_rows_together():
     pooled = Silo("all", COMMON[0].columns, np.concatenate([silo.values for silo in COMMON]))
     families = [(0, 0b10), (2, 0b11011), (1, 0)]
-    graph = np.triu(np.ones((5, 5), np.int8), 1)
     results = []
     for silos in (COMMON, [pooled]):
-        scores, _ = common_scores(silos, equal_noise=equal_noise)
-        if equal_noise:
-            scores.refer_to(graph)
+        scores, _ = common_scores(silos, equal_noise=True)
+        scores.refer_to(np.triu(np.ones((5, 5), np.int8), 1))
         scores.ask_neighbourhoods(families)
         results.append(np.concatenate([scores.neighbourhood[family] for family in families]))
     np.testing.assert_allclose(*results, atol=1e-9)
+
+
+def test_common_coarse_scores_are_those_of_all_rows_and_what_the_sites_know_of_noise():
+    families = [(0, 0b10), (2, 0b11011), (1, 0)]
+    scores, _ = common_scores(COMMON)
+    scores.ask_neighbourhoods(families)
+    additive, gains = additive_scores(COMMON, families, coarse=True), mean_gains(COMMON, families, coarse=True)
+    for family, gain in zip(families, gains, strict=True):
+        assert scores.neighbourhood[family][family[0]] == pytest.approx(additive[family] - gain, abs=1e-9)
 
 
 def test_a_common_joint_score_averages_the_evidence_of_common_and_of_own_mechanisms():
@@ -99,18 +132,19 @@ def test_a_common_joint_score_averages_the_evidence_of_common_and_of_own_mechani
     own, _ = own_scores(COMMON)
     common.ask_joint(families)
     own.ask_joint(families)
-    values = np.concatenate([silo.values for silo in COMMON])
-    values = (values - values.mean(axis=0)) / values.std(axis=0)
-    features = Features(values).coarse()
-    for child, parents in families:
-        linear = [FUNCTIONS * parent for parent in members(parents)]
-        used = linear + [first + wave for first in linear for wave in range(1, FUNCTIONS)]
-        functions = features[:, used] - features[:, used].mean(axis=0)
-        gram, cross = functions.T @ functions, functions.T @ values[:, child]
-        additive = best_fit(gram, cross, len(values), len(values), [len(linear), len(used)], None).score
-        evidence = np.exp(-len(values) * (np.array([additive, own.joint[child, parents]]) - additive)).mean()
-        expected = additive - np.log(evidence) / len(values)
-        assert common.joint[child, parents] == pytest.approx(expected, abs=1e-9)
+    additive, gains = additive_scores(COMMON, families), mean_gains(COMMON, families, coarse=False)
+    for family, gain in zip(families, gains, strict=True):
+        both = np.array([additive[family] - gain, own.joint[family]])
+        assert common.joint[family] == pytest.approx(average_evidence(both, common.rows), abs=1e-9)
+
+
+def test_what_is_asked_about_noise_stays_within_the_budget():
+    scores, asked = common_scores(COMMON)
+    every = [(child, parents) for child in range(5) for parents in range(32) if not parents >> child & 1]
+    scores.ask_neighbourhoods(every)
+    allowed = NUMBERS_PER_VALUE * 5 * scores.rows
+    numbers = sum(array.size for _, _, answer in asked.tasks for array in answer.values())
+    assert numbers <= allowed
 
 
 def test_of_a_symmetric_matrix_each_entry_leaves_a_site_once():

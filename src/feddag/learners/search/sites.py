@@ -63,7 +63,7 @@ class OwnMechanisms(FamilySite):
 
     @cached_property
     def _views(self) -> list[View]:
-        """Return the ways in which the rows are looked at; noise of equal variance is that of the columns as they are."""
+        """Return the ways to look at the rows: as they are and, unless noise has equal variance, bent."""
         standardised = Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
         if self._equal_noise:
             return [View(self._features(standardised))]

@@ -33,7 +33,7 @@ GRAM = TaskSpec(
 )
 NEIGHBOURHOODS = TaskSpec("search.neighbourhoods", "Scores of families of variables, by quick regressions", _SCORES)
 SCORES = TaskSpec("search.scores", "Scores of families of variables, by full regressions", _SCORES)
-_GAINS = {"gains": Output("by how much models of the noise help to explain the site's rows, for each family", ("family",))}
+_GAINS = {"gains": Output("for each family how much models of the noise explain beyond normal noise", ("family",))}
 GAINS = TaskSpec("search.gains", "What models of the noise add to scores of families, by quick regressions", _GAINS)
 SCORES_AND_GAINS = TaskSpec(
     "search.scores-and-gains",
