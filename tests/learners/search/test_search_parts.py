@@ -101,7 +101,9 @@ def mean_gains(silos, families, *, coarse):
     task = tasks.GAINS if coarse else tasks.SCORES_AND_GAINS
     scores, _ = common_scores(silos)
     arrays = scores._task(families)
-    answers = [CommonMechanisms(silo, equal_noise=False).answer(Task(task.name, 0, arrays)) for silo in silos]
+    answers = [
+        CommonMechanisms(silo, equal_noise=False).answer(Task(task.name, 0, {}, arrays, (0, 1, 2))) for silo in silos
+    ]
     return np.average([each.arrays["gains"] for each in answers], axis=0, weights=[each.weight for each in answers])
 
 
