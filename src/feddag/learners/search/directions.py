@@ -10,9 +10,9 @@ graph reverses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -88,7 +88,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
 
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
-    compared = _compare(scores, now, [*absent, *reverse])
+    unshielded = _unshielded(dag, scores.discrete)
+    compared, excess = _compare(scores, now, [*absent, *reverse, *unshielded.values()])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
 
     def sure(worse: float, error: float) -> bool:
@@ -98,12 +99,16 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     for k, (i, j) in enumerate(edges):
         without, _ = compared[k]
         other_way, whatever_noise = compared[len(edges) + k] if alternatives[k] else (_RULED_OUT, _RULED_OUT)
+        present = bool(knowledge.required[j] >> i & 1) or sure(*without)
         if not (sure(*other_way) and sure(*whatever_noise)):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
-        present = bool(knowledge.required[j] >> i & 1) or sure(*without)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, *whatever_noise, present, directed=True))
     graph = _without_forced(graph)
+    if scores.discrete:
+        sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
+        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > certain]
+        graph = _told_by_independences(graph, sure_edges, suspected, scores.discrete, knowledge)
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
@@ -123,8 +128,46 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[tuple[Worse, Worse]]:
-    """Measure how much worse each set of changed families is: with normal noise, and with any."""
+def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Families]:
+    """Find pairs of discrete variables without an edge, but with one to the same third, and a family that adds it."""
+    adjacent = dag | dag.T
+    closure = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(dag))) > 0
+    found: dict[Edge, Families] = {}
+    for one, other in combinations(discrete, 2):
+        if adjacent[one, other] or not (adjacent[one] & adjacent[other]).any():
+            continue
+        ways = [(i, j) for i, j in ((one, other), (other, one)) if not closure[j, i]]
+        cause, effect = min(ways, key=lambda way: int(dag[:, way[1]].sum()))
+        found[one, other] = (families_of(_with_edge(dag, cause, effect))[effect],)
+    return found
+
+
+def _told_by_independences(
+    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], discrete: Sequence[int], knowledge: Knowledge
+) -> Graph:
+    """Leave directions between discrete variables open that independences do not tell.
+
+    Tables tell a direction by two causes of one effect that are independent, and by what follows from such. So it is
+    open if one of these edges may not be there, or if the causes may depend on each other, if only a little: a large
+    table has its price, and the evidence leaves such an edge out for long.
+    """
+    told = graph | graph.T
+    for one, other in suspected:
+        told[one, other] = told[other, one] = 1
+    directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
+    causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
+    nodes = {*discrete}
+    for i, j in directed:
+        by_causes = (i, j) in present and any(k != i and not told[i, k] for k in causes[j])
+        if by_causes or not {i, j} <= nodes or knowledge.impossible[j, i]:
+            told[j, i] = 0
+    return _without_forced(graph | graph.T & apply_meek_rules(told))
+
+
+def _compare(
+    scores: Scores, now: list[Family], comparisons: Sequence[Families]
+) -> tuple[list[tuple[Worse, Worse]], list[float]]:
+    """Measure how much worse each set of changed families is, with normal noise and with any; and their excess fit."""
     families = {family: None for changes in comparisons for family in changes}
     families |= {now[child]: None for child, _ in families}
     position = {family: k for k, family in enumerate(families)}
@@ -133,10 +176,10 @@ def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families])
         for family in changes:
             terms[k, position[family]] += 1
             terms[k, position[now[family[0]]]] -= 1
-    difference, error, any_difference, any_error = (
-        (each * scores.rows).tolist() for each in scores.compare(list(families), terms)
-    )
-    return list(zip(zip(difference, error, strict=True), zip(any_difference, any_error, strict=True), strict=True))
+    *found, excess = scores.compare(list(families), terms)
+    difference, error, any_difference, any_error = ((each * scores.rows).tolist() for each in found)
+    worse = zip(zip(difference, error, strict=True), zip(any_difference, any_error, strict=True), strict=True)
+    return list(worse), excess.tolist()
 
 
 def _alternatives(

@@ -13,18 +13,21 @@ counts, over all combinations of both, and no other column enters it.
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from feddag.federation.protocol import Arrays
+from feddag.federation.protocol import Answer, Arrays, Task
+from feddag.learners.search.tasks import OF_TABLES, ROWS
 from feddag.learners.search.sites import FamilyScores, OwnMechanisms, by_parents
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
 from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
 from feddag.regression.noise_shape import STATISTICS
+from feddag.regression.tables import Tables
 from feddag.silos import Silo
 
 MOST_LEVELS = FUNCTIONS + 1
@@ -49,6 +52,23 @@ class MixedMechanisms(OwnMechanisms):
         self._discrete = {
             node: Levels.of(silo.values[:, node], kind) for node, kind in enumerate(silo.kinds) if kind.discrete
         }
+        self._is_discrete = np.array([kind.discrete for kind in silo.kinds])
+        self._tables_among = lru_cache(maxsize=1)(self._tables_given)
+        self._tables = self._tables_among(1)
+
+    def answer(self, task: Task) -> Answer:
+        """Answer a task of the search, as one of the sites that it is for."""
+        self._tables = self._tables_among(len(task.participants))
+        answer = super().answer(task)
+        if task.name == ROWS.name:
+            return replace(answer, arrays={**answer.arrays, "discrete": self._is_discrete.astype(float)})
+        return answer
+
+    def _tables_given(self, sites: int) -> Tables:
+        codes, levels = np.zeros(self._values.shape, dtype=np.int64), [1] * len(self._is_discrete)
+        for node, found in self._discrete.items():
+            codes[:, node], levels[node] = found.codes, len(found.shifts)
+        return Tables(codes, levels, sites=sites, minimum_cell=self._minimum_cell)
 
     @cached_property
     def _features(self) -> ContrastFeatures:
@@ -82,15 +102,45 @@ class MixedMechanisms(OwnMechanisms):
 
     def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
         children, parents = arrays["children"], arrays["parents"].astype(bool)
-        discrete = np.isin(children, list(self._discrete))
-        scores = np.zeros(parents.shape)
+        discrete = self._is_discrete[children]
+        scores = np.empty(parents.shape)
         smooth = self._coarse(arrays["reference"].tobytes())
         scores[~discrete] = smooth.neighbourhoods(children[~discrete], parents[~discrete])
+        scores[discrete] = self._near_tables(children[discrete], parents[discrete])
+        if not self._is_discrete.all():
+            scores[discrete] += self._near_gains_of_numbers(children[discrete], parents[discrete])
+        return {"scores": scores}
+
+    def _near_tables(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """Score the tables of each family's discrete parents, and with one of these more or less."""
+        scores = np.empty(parents.shape)
+        for family, (child, given) in enumerate(zip(children.tolist(), parents & self._is_discrete, strict=True)):
+            members = frozenset(np.flatnonzero(given).tolist())
+            scores[family] = self._tables.score(child, members)
+            for other in self._discrete.keys() - {child}:
+                scores[family, other] = self._tables.score(child, members ^ {other})
+        return scores
+
+    def _near_gains_of_numbers(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """Return what each family's continuous parents add to its discrete ones, and with one parent more or less."""
+        having = self._near_regressions(children, parents)
+        without = self._near_regressions(children, parents & self._is_discrete)
+        own = np.take_along_axis(without, children[:, None], axis=1)
+        return having - np.where(self._is_discrete, without, own)
+
+    def _near_regressions(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
         nodes, _, weights = self._indicators
+        scores = np.zeros(parents.shape)
         families, targets = np.nonzero(children[:, None] == nodes)
         found = self._coarse_of_indicators.neighbourhoods(targets, parents[families])
         np.add.at(scores, families, weights[targets, None] * found)
-        return {"scores": scores}
+        return scores
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"scores": self._judge(arrays, rows=False)[0]}
@@ -99,33 +149,52 @@ class MixedMechanisms(OwnMechanisms):
         return self._judge(arrays, rows=True)
 
     def _judge(self, arrays: Arrays, *, rows: bool) -> FamilyScores:
-        children, parents, count = arrays["children"], arrays["parents"], len(self._values)
-        discrete = np.isin(children, list(self._discrete))
+        children, parents, count = arrays["children"], arrays["parents"].astype(bool), len(self._values)
+        discrete = self._is_discrete[children]
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
         scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
-        shape = {}
+        more: dict[str, np.ndarray] = {}
         if rows:
-            scores[~discrete], losses[:, ~discrete], of_smooth = super()._with_rows(smooth)
-            shape = {name: np.zeros((STATISTICS, len(children))) for name in of_smooth}  # levels have none
-            for name, found in of_smooth.items():
-                shape[name][:, ~discrete] = found
+            scores[~discrete], losses[:, ~discrete], shape = super()._with_rows(smooth)
+            more = {name: np.zeros(len(children)) for name in OF_TABLES}
+            more |= {name: np.zeros((STATISTICS, len(children))) for name in shape}  # levels have none
+            for name, found in shape.items():
+                more[name][:, ~discrete] = found
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
-        places = np.flatnonzero(discrete)
-        for members, families in by_parents(parents[discrete]):
+        for family in np.flatnonzero(discrete).tolist():
+            table = int(children[family]), np.flatnonzero(parents[family] & self._is_discrete).tolist()
+            scores[family] = self._tables.score(*table)
+            if rows:
+                losses[:, family] = self._tables.row_losses(*table)
+                more["table_fit"][family], more["table_size"][family] = self._tables.fit(*table)
+        mixed = np.flatnonzero(discrete & (parents & ~self._is_discrete).any(axis=1))
+        for given, sign in ((parents[mixed], 1), (parents[mixed] & self._is_discrete, -1)):
+            of_regressions, of_rows = self._regressions(children[mixed], given, rows=rows)
+            scores[mixed] += sign * of_regressions
+            losses[:, mixed] += sign * of_rows
+        return scores, losses, more
+
+    def _regressions(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"], *, rows: bool
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+        """Return the scores of logistic regressions, and the negative log-likelihood of every row."""
+        count = len(self._values)
+        scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
+        for members, families in by_parents(parents):
             features, ends = self._features.joint(members, count), self._features.layers(members, count)
             additive = self._features.additive(members)
             used = [end for end in ends if end <= additive]
             used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
-            for family in places[families]:
+            for family in families:
                 child = int(children[family])
                 small = self._features.in_small_cells(members, count, child=child)
                 fit = fit_levels(without(features, small), self._discrete[child], used)
                 scores[family] = fit.score
                 if rows:
                     losses[:, family] = -fit.row_log_likelihoods
-        return scores, losses, shape
+        return scores, losses
 
 
 def without(features: Float[np.ndarray, "row feature"], left_out: Int[np.ndarray, " out"]) -> np.ndarray:
