@@ -9,8 +9,8 @@ log-evidence of a family is F(child and parents) − F(parents), where a set S o
 summed over the combinations that occur, each in N rows. Since F is a function of the set alone, all graphs of a Markov
 equivalence class have the same score: no direction is preferred unless conditional independences tell it.
 
-**Several sites.** The log-evidence is the sum of how well each row is predicted by the rows before it. Among K sites the
-first n rows, as many as one site has, are learned from nothing: that is F at a site. The other (K − 1) n rows are
+**Several sites.** The log-evidence is the sum of how well each row is predicted by the rows before it. Among K sites
+the first n rows, as many as one site has, are learned from nothing: that is F at a site. The other (K − 1) n rows are
 predicted from n rows and more, at least as well as a site's rows are predicted from all its other rows:
 
     L(S) = Σ N log(a + N − 1).
@@ -20,8 +20,13 @@ the evidence itself. Were every site to learn its tables from nothing, K sites w
 and few edges would be worth it; with this share the price is near that of one table for all rows, whether tables are
 alike at all sites or not, and one number per family leaves a site.
 
-**Small cells.** Rows that share their levels with fewer rows than a site allows count one by one, each as if it were the
-first of its combination: N log a. What leaves depends on how many rows these are, and not on which of them go together.
+**Small cells.** Where fewer rows than a site allows share a combination, its rows count one by one, each with
+
+    log(SMALL_CELL_ROWS · Π share of the row's level of each variable):
+
+as often as if the variables were independent. So a family predicts such a row by the level's share alone. What leaves
+depends on which levels these rows have, all of them together, and not on which levels go together in one row. Where
+even all of them are too few, every level has the same share.
 """
 
 from __future__ import annotations
@@ -30,11 +35,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 
 SAMPLE_SIZE = 2.0
 """The rows that the prior is worth, over a whole table."""
+SMALL_CELL_ROWS = 20.0
+"""The rows that it is worth for rows of small cells."""
 
 
 def excess_fit(
@@ -113,18 +120,32 @@ class Tables:
 
     def _log_evidence(self, nodes: frozenset[int]) -> float:
         if nodes not in self._known:
-            _, rows, prior = self._cells(nodes)
+            of_rows, rows, prior = self._cells(nodes)
             small = self._small(rows)
-            alone, together = rows[small].sum(), rows[~small]
+            together = rows[~small]
             evidence = (gammaln(prior + together) - gammaln(prior)).sum()
             others = (together * np.log(prior + together - 1)).sum() if self._own_share < 1 else 0.0
             share = self._own_share * evidence + (1 - self._own_share) * others
-            self._known[nodes] = float(share + alone * np.log(prior))
+            alone = self._independent(nodes, np.flatnonzero(small[of_rows])).sum() if small.any() else 0.0
+            self._known[nodes] = float(share + alone)
         return self._known[nodes]
 
     def _row_logs(self, nodes: frozenset[int]) -> Float[np.ndarray, " row"]:
         of_rows, rows, prior = self._cells(nodes)
-        return np.log(np.where(self._small(rows), prior, prior + rows))[of_rows]
+        logs = np.log(prior + rows)[of_rows]
+        alone = np.flatnonzero(self._small(rows)[of_rows])
+        logs[alone] = self._independent(nodes, alone)
+        return logs
+
+    def _independent(self, nodes: frozenset[int], rows: Int[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
+        """Return what some rows of small cells count."""
+        logs = np.full(len(rows), np.log(SMALL_CELL_ROWS))
+        if len(rows) < self._minimum_cell:
+            return logs - sum(np.log(self._levels[node]) for node in nodes)
+        for node in nodes:
+            shares = np.bincount(self._codes[:, node]) / len(self._codes)
+            logs += np.log(shares[self._codes[rows, node]])
+        return logs
 
     def _cells(self, nodes: frozenset[int]) -> _Cells:
         code, size, combinations = np.zeros(len(self._codes), dtype=np.int64), 1, 1.0
@@ -139,11 +160,5 @@ class Tables:
         occurs = rows > 0
         return _Cells((np.cumsum(occurs) - 1)[code], rows[occurs].astype(float), SAMPLE_SIZE / combinations)
 
-    def _small(self, rows: Float[np.ndarray, " cell"]) -> np.ndarray:
-        """Mark the small cells; where these are too few rows together, the next smallest ones, too."""
-        small = rows < self._minimum_cell
-        if small.any() and rows[small].sum() < self._minimum_cell:
-            smallest = np.argsort(rows, kind="stable")
-            enough = np.cumsum(rows[smallest]) >= self._minimum_cell
-            small[smallest[: int(enough.argmax()) + 1]] = True
-        return small
+    def _small(self, rows: Float[np.ndarray, " cell"]) -> Bool[np.ndarray, " cell"]:
+        return rows < self._minimum_cell

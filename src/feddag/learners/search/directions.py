@@ -30,11 +30,15 @@ from feddag.learners.search.scores import Family, Scores, families_of
 
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
+Change = dict[Family, int]
+"""Families that come (1) and go (-1)."""
 Worse = tuple[float, float]
 """By how much, and the standard error."""
 _RULED_OUT: Worse = (np.inf, 0.0)
 _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
+_SUSPECT = 1.0
+"""Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
 _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
@@ -89,7 +93,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
 
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
     unshielded = _unshielded(dag, scores.discrete)
-    compared, excess = _compare(scores, now, [*absent, *reverse, *unshielded.values()])
+    changes = [_against(now, families) for families in (*absent, *reverse)]
+    compared, excess = _compare(scores, [*changes, *unshielded.values()])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
 
     def sure(worse: float, error: float) -> bool:
@@ -107,7 +112,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     graph = _without_forced(graph)
     if scores.discrete:
         sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
-        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > certain]
+        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
         graph = _told_by_independences(graph, sure_edges, suspected, scores.discrete, knowledge)
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
@@ -128,17 +133,17 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Families]:
-    """Find pairs of discrete variables without an edge, but with one to the same third, and a family that adds it."""
-    adjacent = dag | dag.T
-    closure = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(dag))) > 0
-    found: dict[Edge, Families] = {}
+def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Change]:
+    """Find pairs of discrete variables without an edge that both have one to the same third variable.
+
+    The graph makes them independent given a few others: the change is that they are not.
+    """
+    adjacent, graph = dag | dag.T, nx.DiGraph(dag)
+    found: dict[Edge, Change] = {}
     for one, other in combinations(discrete, 2):
-        if adjacent[one, other] or not (adjacent[one] & adjacent[other]).any():
-            continue
-        ways = [(i, j) for i, j in ((one, other), (other, one)) if not closure[j, i]]
-        cause, effect = min(ways, key=lambda way: int(dag[:, way[1]].sum()))
-        found[one, other] = (families_of(_with_edge(dag, cause, effect))[effect],)
+        if not adjacent[one, other] and (adjacent[one] & adjacent[other]).any():
+            given = sum(1 << node for node in nx.find_minimal_d_separator(graph, {one}, {other}) or ())
+            found[one, other] = {(other, given | 1 << one): 1, (other, given): -1}
     return found
 
 
@@ -151,31 +156,35 @@ def _told_by_independences(
     open if one of these edges may not be there, or if the causes may depend on each other, if only a little: a large
     table has its price, and the evidence leaves such an edge out for long.
     """
-    told = graph | graph.T
+    edges, maybe = graph | graph.T, np.zeros_like(graph)
     for one, other in suspected:
-        told[one, other] = told[other, one] = 1
+        maybe[one, other] = maybe[other, one] = 1
+    told = edges.copy()
     directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
     causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
     nodes = {*discrete}
     for i, j in directed:
-        by_causes = (i, j) in present and any(k != i and not told[i, k] for k in causes[j])
+        by_causes = (i, j) in present and any(k != i and not (edges | maybe)[i, k] for k in causes[j])
         if by_causes or not {i, j} <= nodes or knowledge.impossible[j, i]:
             told[j, i] = 0
-    return _without_forced(graph | graph.T & apply_meek_rules(told))
+    told = apply_meek_rules(told) | apply_meek_rules(told | maybe)  # whether or not these edges are there
+    return _without_forced(graph | graph.T & told)
 
 
-def _compare(
-    scores: Scores, now: list[Family], comparisons: Sequence[Families]
-) -> tuple[list[tuple[Worse, Worse]], list[float]]:
-    """Measure how much worse each set of changed families is, with normal noise and with any; and their excess fit."""
-    families = {family: None for changes in comparisons for family in changes}
-    families |= {now[child]: None for child, _ in families}
+def _against(now: list[Family], families: Families) -> Change:
+    """Return the change from the families of the graph to these."""
+    return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
+
+
+def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[tuple[Worse, Worse]], list[float]]:
+    """Measure how much worse each change makes a graph, with normal noise and with any; and the excess fit of each."""
+    families = {family: None for change in changes for family, sign in change.items() if sign > 0}
+    families |= {family: None for change in changes for family in change}
     position = {family: k for k, family in enumerate(families)}
-    terms = np.zeros((len(comparisons), len(families)), dtype=np.int8)
-    for k, changes in enumerate(comparisons):
-        for family in changes:
-            terms[k, position[family]] += 1
-            terms[k, position[now[family[0]]]] -= 1
+    terms = np.zeros((len(changes), len(families)), dtype=np.int8)
+    for k, change in enumerate(changes):
+        for family, sign in change.items():
+            terms[k, position[family]] = sign
     *found, excess = scores.compare(list(families), terms)
     difference, error, any_difference, any_error = ((each * scores.rows).tolist() for each in found)
     worse = zip(zip(difference, error, strict=True), zip(any_difference, any_error, strict=True), strict=True)

@@ -1,14 +1,16 @@
 """A site some of whose variables are discrete: their functions as parents, and their regressions as children.
 
-A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts of them), an ordinal one too. In
-coarse scores a discrete child is regressed as if its indicators were numbers of known variance: the evidence of the
-logistic regression, expanded about no effect at all, which needs Gram matrices only.
+A discrete child's family has the score of the table of its discrete parents (`regression.tables`), which is the same
+for all graphs of an equivalence class. What its continuous parents add is the evidence of a logistic regression on all of
+them, less that of one on the discrete parents alone. In coarse scores the child is then regressed as if its indicators
+were numbers of known variance: the evidence of the logistic regression, expanded about no effect at all, which needs
+Gram matrices only. A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts of them), an
+ordinal one too.
 
 What leaves is one number for each family: a score of all rows. Were there a level with one row, the score of a number
 given that level would tell this row's value, so a site on a network has none (`deployment.site.check_site`). For the
 same reason its regressions leave out products of functions that tell apart combinations of levels with few rows
-(`Silo.minimum_cell`). A discrete child's regression on a discrete parent's levels alone stays: its score is one of
-counts, over all combinations of both, and no other column enters it.
+(`Silo.minimum_cell`), and tables do not tell how levels go together in rows of such combinations.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Task
-from feddag.learners.search.tasks import OF_TABLES, ROWS
 from feddag.learners.search.sites import FamilyScores, OwnMechanisms, by_parents
+from feddag.learners.search.tasks import OF_TABLES, ROWS
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
 from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
