@@ -133,6 +133,7 @@ def test_fit_in_excess_of_chance_is_about_standard_normal_without_an_effect_and_
         found.append(excess_fit(np.array([400 * (alone - given_other)]), np.array([400 * (more - few)]))[0])
     assert abs(np.mean(found)) < 0.2
     assert 0.8 < np.std(found) < 1.2
+    codes = rng.integers(0, 3, (400, 2))
     codes[:200, 0] = codes[:200, 1]
     tables = Tables(codes, [3, 3], sites=1)
     gain, further = np.subtract(tables.fit(0, []), tables.fit(0, [1])) * 400

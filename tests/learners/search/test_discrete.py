@@ -213,7 +213,7 @@ COMPLETE = [(0, 1), (0, 2), (1, 2)]
 
 class TestTables:
     def test_coarse_scores_are_joint_ones_and_those_of_tables_among_all_sites(self):
-        silos = discrete_silos(1, COLLIDER, 4)
+        silos = discrete_silos(1, COLLIDER, 4, strength=3.0)
         site, tables = MixedMechanisms(silos[0]), Tables(silos[0].values.astype(int), [3] * 4, sites=4)
         parents = np.array([[1, 1, 0, 0]], dtype=np.uint8)
         arrays = {"children": np.array([2]), "parents": parents, "reference": np.zeros((0, 4), np.uint8)}
@@ -228,12 +228,15 @@ class TestTables:
         assert not learned.edge_evidence_.directed.any()
 
     def test_independent_causes_tell_their_directions(self):
-        found = [EvidenceSearch(restarts=0).fit(discrete_silos(seed, COLLIDER, 4)) for seed in range(1, 6)]
+        found = [
+            EvidenceSearch(restarts=0).fit(discrete_silos(seed, COLLIDER, 4, strength=1.0)) for seed in range(1, 9)
+        ]
         tables = [each.edge_evidence_ for each in found]
         directed = [(row.cause, row.effect) for each in tables for row in each[each.directed].itertuples()]
         true = {(f"x{i}", f"x{j}") for i, j in COLLIDER}
-        assert len(directed) >= 8
+        assert len(directed) >= 15
         assert set(directed) <= true
+        assert all(len(each) == len(true) for each in tables)  # none between the causes, whichever way they first point
 
     def test_sites_together_find_what_pooled_rows_show(self):
         """Each site alone would pay for its own tables."""
@@ -241,10 +244,8 @@ class TestTables:
         pooled = Silo("all", silos[0].columns, np.concatenate([each.values for each in silos]), silos[0].kinds)
         alone = EvidenceSearch(restarts=0).fit([silos[0]])
         together, of_all = EvidenceSearch(restarts=0).fit(silos), EvidenceSearch(restarts=0).fit([pooled])
-        assert (
-            shd(together.dag_.adjacency | together.dag_.adjacency.T, of_all.dag_.adjacency | of_all.dag_.adjacency.T)
-            == 0
-        )
+        skeletons = [each.dag_.adjacency | each.dag_.adjacency.T for each in (together, of_all)]
+        np.testing.assert_array_equal(*skeletons)
         assert len(alone.dag_.edges) < len(together.dag_.edges)
 
     def test_sharing_all_asks_for_scores_alone(self):

@@ -235,17 +235,17 @@ def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -
         graphs = [_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
         graphs.append(_reverse_edge(dag, i, j))
         if equivalents[j, i]:
-            graphs.append(_equivalent(equivalents, dag, j, i))
+            graphs.append(equivalent_dag(equivalents, dag, j, i))
         graphs = [_with_edge(graph, j, i) for graph in graphs]
-        found[i, j] = [graph for graph in graphs if _may_be(graph, known)]
+        found[i, j] = [graph for graph in graphs if is_admissible(graph, known)]
     return found
 
 
-def _may_be(graph: Graph, knowledge: Knowledge) -> bool:
+def is_admissible(graph: Graph, knowledge: Knowledge) -> bool:
     return is_dag(graph) and not (graph & knowledge.impossible).any() and bool((graph | ~knowledge.certain).all())
 
 
-def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
+def equivalent_dag(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
     """Return a DAG of the equivalence class with the edge cause -> effect, and otherwise near the given one."""
     graph = cpdag.copy()
     graph[effect, cause] = 0

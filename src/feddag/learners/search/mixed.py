@@ -1,11 +1,11 @@
 """A site some of whose variables are discrete: their functions as parents, and their regressions as children.
 
 A discrete child's family has the score of the table of its discrete parents (`regression.tables`), which is the same
-for all graphs of an equivalence class. What its continuous parents add is the evidence of a logistic regression on all of
-them, less that of one on the discrete parents alone. In coarse scores the child is then regressed as if its indicators
-were numbers of known variance: the evidence of the logistic regression, expanded about no effect at all, which needs
-Gram matrices only. A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts of them), an
-ordinal one too.
+for all graphs of an equivalence class. What its continuous parents add is the evidence of a logistic regression on
+all parents, less that of one on the discrete ones alone. In coarse scores the child is then regressed as if its
+indicators were numbers of known variance: the evidence of the logistic regression, expanded about no effect at all,
+which needs Gram matrices only. A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts
+of them), an ordinal one too.
 
 What leaves is one number for each family: a score of all rows. Were there a level with one row, the score of a number
 given that level would tell this row's value, so a site on a network has none (`deployment.site.check_site`). For the
