@@ -242,6 +242,7 @@ def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -
 
 
 def is_admissible(graph: Graph, knowledge: Knowledge) -> bool:
+    """Say whether a graph is a DAG that knowledge allows."""
     return is_dag(graph) and not (graph & knowledge.impossible).any() and bool((graph | ~knowledge.certain).all())
 
 

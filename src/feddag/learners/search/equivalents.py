@@ -1,7 +1,7 @@
 """Hill climbing that goes on from other graphs of the same equivalence class.
 
-Tables of discrete variables score all graphs of a class alike, and what helps one of them need not help another: an edge
-between two causes of one effect is superfluous only once both point at the effect.
+Tables of discrete variables score all graphs of a class alike, and what helps one of them need not help another: an
+edge between two causes of one effect is superfluous only once both point at the effect.
 """
 
 from __future__ import annotations
