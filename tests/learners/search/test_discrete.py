@@ -16,6 +16,7 @@ from feddag.learners.search.sites import OwnMechanisms
 from feddag.learners.search.tasks import COMPARISONS, NEIGHBOURHOODS, SCORES
 from feddag.regression.evidence import RIDGES
 from feddag.regression.features import ContrastFeatures, level_counts
+from feddag.regression.tables import Tables
 from feddag.silos import Silo
 from feddag.silos.variable_types import CONTINUOUS, Kind
 
@@ -83,7 +84,7 @@ class TestASiteOfMixedVariables:
                 np.testing.assert_array_equal(ours[name], array)
 
     @pytest.mark.parametrize("child", [1, 3, 5])
-    def test_coarse_scores_are_the_evidence_about_no_effect(self, child):
+    def test_coarse_scores_are_tables_and_what_numbers_add_by_the_evidence_about_no_effect(self, child):
         """Written out: the indicators' quadratic form under the inverse of their covariance, for each λ apart."""
         parents = (0, 4)
         found = ask(MixedMechanisms(SILO), NEIGHBOURHOODS, [child], [parents])["scores"][0]
@@ -97,9 +98,11 @@ class TestASiteOfMixedVariables:
         standard = SILO.values.copy()
         standard[:, [0, 2]] = (standard - standard.mean(axis=0))[:, [0, 2]] / standard.std(axis=0)[[0, 2]]
         mixed = ContrastFeatures(standard, level_counts(KINDS))
-        for other in range(NODES):
-            family = set(parents) if other == child else set(parents) ^ {other}
-            features = np.concatenate([mixed._single[node] for node in sorted(family)]).T
+        codes, levels = SILO.values.astype(int), level_counts(KINDS).tolist()
+        tables = Tables(codes, levels, sites=1)
+
+        def evidence(family):
+            features = np.concatenate([np.zeros((1, SILO.rows)), *(mixed._single[node] for node in sorted(family))]).T
             features = features - features.mean(axis=0)
             expected = 0.0
             for target, weight in zip(targets.T, weights, strict=True):
@@ -108,8 +111,14 @@ class TestASiteOfMixedVariables:
                     covariance = np.eye(SILO.rows) + features @ features.T / ridge
                     quadratic = target @ np.linalg.solve(covariance, target)
                     scores.append((quadratic + np.linalg.slogdet(covariance)[1]) / (2 * SILO.rows))
-                evidence = np.exp(-SILO.rows * (np.array(scores) - min(scores))).mean()
-                expected += weight * (min(scores) - np.log(evidence) / SILO.rows)
+                mean = np.exp(-SILO.rows * (np.array(scores) - min(scores))).mean()
+                expected += weight * (min(scores) - np.log(mean) / SILO.rows)
+            return expected
+
+        for other in range(NODES):
+            family = set(parents) if other == child else set(parents) ^ {other}
+            discrete = family - {0, 2}
+            expected = tables.score(child, discrete) + evidence(family) - evidence(discrete)
             assert found[other] == pytest.approx(expected, abs=1e-10)
 
     def test_a_level_never_seen_and_a_constant_tell_nothing_and_break_nothing(self):
@@ -171,9 +180,83 @@ class TestTheSearch:
         assert shd(learner.dag_.adjacency, TRUTH) <= 1
 
     def test_it_refuses_what_it_cannot_do(self):
-        for parameters, remedy in (({"sharing": "all"}, "sharing='graph'"), ({"noise": "equal"}, "noise='free'")):
-            with pytest.raises(FeddagError, match=rf"and 'ill' is binary\. Choose {remedy}"):
-                EvidenceSearch(**parameters).fit([SILO])
+        with pytest.raises(FeddagError, match=r"and 'ill' is binary\. Choose noise='free'"):
+            EvidenceSearch(noise="equal").fit([SILO])
         many = Kind("ordinal", tuple(range(12)))
         with pytest.raises(FeddagError, match="'grade' has 12 levels, and EvidenceSearch takes at most 9"):
             EvidenceSearch().fit([Silo("s", NAMES, SILO.values, (*KINDS[:5], many))])
+
+
+def levels_of(probabilities, rng):
+    """Draw a level for each row, with the row's own probabilities."""
+    return (rng.uniform(size=(len(probabilities), 1)) > probabilities.cumsum(axis=1)).sum(axis=1)
+
+
+def discrete_silos(seed, edges, nodes, *, levels=3, sites=4, rows=400, strength=0.5):
+    """Tables of all sites, by the same Dirichlet probabilities for each combination of causes."""
+    rng = np.random.default_rng(seed)
+    kinds, silos = (Kind("categorical", tuple("abcd"[:levels])),) * nodes, []
+    causes = [[i for i, j in edges if j == node] for node in range(nodes)]
+    tables = [rng.dirichlet(np.full(levels, strength), (levels,) * len(each)) for each in causes]
+    for site in range(sites):
+        values = np.zeros((rows, nodes), dtype=int)
+        for node in range(nodes):
+            table = tables[node][tuple(values[:, causes[node]].T)]
+            values[:, node] = levels_of(np.broadcast_to(table, (rows, levels)), rng)
+        silos.append(Silo(f"s{site}", tuple(f"x{k}" for k in range(nodes)), values.astype(float), kinds))
+    return silos
+
+
+COLLIDER = [(0, 2), (1, 2), (2, 3)]
+COMPLETE = [(0, 1), (0, 2), (1, 2)]
+
+
+class TestTables:
+    def test_coarse_scores_are_joint_ones_and_those_of_tables_among_all_sites(self):
+        silos = discrete_silos(1, COLLIDER, 4, strength=3.0)
+        site, tables = MixedMechanisms(silos[0]), Tables(silos[0].values.astype(int), [3] * 4, sites=4)
+        parents = np.array([[1, 1, 0, 0]], dtype=np.uint8)
+        arrays = {"children": np.array([2]), "parents": parents, "reference": np.zeros((0, 4), np.uint8)}
+        coarse = site.answer(Task(NEIGHBOURHOODS.name, 0, {}, arrays, (0, 1, 2, 3))).arrays["scores"][0]
+        joint = site.answer(Task(SCORES.name, 0, {}, arrays, (0, 1, 2, 3))).arrays["scores"][0]
+        assert coarse[2] == joint == tables.score(2, [0, 1])
+        assert coarse[[0, 1, 3]].tolist() == [tables.score(2, family) for family in ([1], [0], [0, 1, 3])]
+
+    @pytest.mark.parametrize("seed", range(1, 9))
+    def test_nothing_is_sure_within_an_equivalence_class(self, seed):
+        learned = EvidenceSearch(restarts=0).fit(discrete_silos(seed, COMPLETE, 3))
+        assert not learned.edge_evidence_.directed.any()
+
+    def test_independent_causes_tell_their_directions(self):
+        found = [
+            EvidenceSearch(restarts=0).fit(discrete_silos(seed, COLLIDER, 4, strength=1.0)) for seed in range(1, 9)
+        ]
+        tables = [each.edge_evidence_ for each in found]
+        directed = [(row.cause, row.effect) for each in tables for row in each[each.directed].itertuples()]
+        true = {(f"x{i}", f"x{j}") for i, j in COLLIDER}
+        assert len(directed) >= 15
+        assert set(directed) <= true
+        assert all(len(each) == len(true) for each in tables)  # none between the causes, whichever way they first point
+
+    def test_sites_together_find_what_pooled_rows_show(self):
+        """Each site alone would pay for its own tables."""
+        silos = discrete_silos(3, [(0, 1), (1, 2), (2, 3), (0, 3)], 4, rows=150, strength=3.0)
+        pooled = Silo("all", silos[0].columns, np.concatenate([each.values for each in silos]), silos[0].kinds)
+        alone = EvidenceSearch(restarts=0).fit([silos[0]])
+        together, of_all = EvidenceSearch(restarts=0).fit(silos), EvidenceSearch(restarts=0).fit([pooled])
+        skeletons = [each.dag_.adjacency | each.dag_.adjacency.T for each in (together, of_all)]
+        np.testing.assert_array_equal(skeletons[0], skeletons[1])
+        assert len(alone.dag_.edges) < len(together.dag_.edges)
+
+    def test_sharing_all_asks_for_scores_alone(self):
+        silos = discrete_silos(2, COLLIDER, 4)
+        common = EvidenceSearch("all", restarts=0)
+        with common.in_process(silos) as federation:
+            asked = []
+            aggregate = federation.aggregate
+            federation.aggregate = lambda task: asked.append(task.name) or aggregate(task)
+            common.fit_federation(federation, silos[0].columns)
+        own = EvidenceSearch(restarts=0).fit(silos)
+        np.testing.assert_array_equal(common.dag_.adjacency, own.dag_.adjacency)
+        np.testing.assert_array_equal(common.graph_.adjacency, own.graph_.adjacency)
+        assert set(asked) == {"search.rows", NEIGHBOURHOODS.name, SCORES.name, COMPARISONS.name}

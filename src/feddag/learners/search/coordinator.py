@@ -18,6 +18,7 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.directions import Directions, weigh
+from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import CommonScores, OwnScores, Scores
@@ -157,6 +158,8 @@ class SearchCoordinator:
             dag = self._orders.graph(order)
             self._stage = "refinement"
             dag = refine(self.scores, self._knowledge, dag)
+            if self.scores.discrete:
+                dag = refine_class(self.scores, self._knowledge, dag)
             found = Found(dag, joint_score(self.scores, dag), order)
             if self._best is None or found.score < self._best.score:
                 self._best = found

@@ -9,9 +9,9 @@ surely better than the other is left open, with all else that this other graph r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -29,11 +29,15 @@ from feddag.learners.search.scores import Family, Scores, families_of
 
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
+Change = dict[Family, int]
+"""Families that come (1) and go (-1)."""
 Worse = tuple[float, float]
 """By how much, and the standard error."""
 _RULED_OUT: Worse = (np.inf, 0.0)
 _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
+_SUSPECT = 1.0
+"""Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
 _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
@@ -84,7 +88,9 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
 
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
-    compared = _compare(scores, now, [*absent, *reverse])
+    unshielded = _unshielded(dag, scores.discrete)
+    changes = [_against(now, families) for families in (*absent, *reverse)]
+    compared, excess = _compare(scores, [*changes, *unshielded.values()])
     least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
 
     def sure(worse: float, error: float) -> bool:
@@ -100,6 +106,10 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         present = bool(knowledge.required[j] >> i & 1) or sure(*without)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
     graph = _without_forced(graph)
+    if scores.discrete:
+        sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
+        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
+        graph = _told_by_independences(graph, sure_edges, suspected, scores.discrete, knowledge)
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
@@ -119,18 +129,61 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _compare(scores: Scores, now: list[Family], comparisons: Sequence[Families]) -> list[Worse]:
-    """Measure how much worse each set of changed families is."""
-    families = {family: None for changes in comparisons for family in changes}
-    families |= {now[child]: None for child, _ in families}
+def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Change]:
+    """Find pairs of discrete variables without an edge that both have one to the same third variable.
+
+    The graph makes them independent given a few others: the change is that they are not.
+    """
+    adjacent, graph = dag | dag.T, nx.DiGraph(dag)
+    found: dict[Edge, Change] = {}
+    for one, other in combinations(discrete, 2):
+        if not adjacent[one, other] and (adjacent[one] & adjacent[other]).any():
+            given = sum(1 << node for node in nx.find_minimal_d_separator(graph, {one}, {other}) or ())
+            found[one, other] = {(other, given | 1 << one): 1, (other, given): -1}
+    return found
+
+
+def _told_by_independences(
+    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], discrete: Sequence[int], knowledge: Knowledge
+) -> Graph:
+    """Leave directions between discrete variables open that independences do not tell.
+
+    Tables tell a direction by two causes of one effect that are independent, and by what follows from such. So it is
+    open if one of these edges may not be there, or if the causes may depend on each other, if only a little: a large
+    table has its price, and the evidence leaves such an edge out for long.
+    """
+    edges, maybe = graph | graph.T, np.zeros_like(graph)
+    for one, other in suspected:
+        maybe[one, other] = maybe[other, one] = 1
+    told = edges.copy()
+    directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
+    causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
+    nodes = {*discrete}
+    for i, j in directed:
+        by_causes = (i, j) in present and any(k != i and not (edges | maybe)[i, k] for k in causes[j])
+        if by_causes or not {i, j} <= nodes or knowledge.impossible[j, i]:
+            told[j, i] = 0
+    told = apply_meek_rules(told) | apply_meek_rules(told | maybe)  # whether or not these edges are there
+    return _without_forced(graph | graph.T & told)
+
+
+def _against(now: list[Family], families: Families) -> Change:
+    """Return the change from the families of the graph to these."""
+    return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
+
+
+def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[Worse], list[float]]:
+    """Measure how much worse each change makes a graph, and the excess fit of each."""
+    families = {family: None for change in changes for family, sign in change.items() if sign > 0}
+    families |= {family: None for change in changes for family in change}
     position = {family: k for k, family in enumerate(families)}
-    terms = np.zeros((len(comparisons), len(families)), dtype=np.int8)
-    for k, changes in enumerate(comparisons):
-        for family in changes:
-            terms[k, position[family]] += 1
-            terms[k, position[now[family[0]]]] -= 1
-    difference, error = ((each * scores.rows).tolist() for each in scores.compare(list(families), terms))
-    return list(zip(difference, error, strict=True))
+    terms = np.zeros((len(changes), len(families)), dtype=np.int8)
+    for k, change in enumerate(changes):
+        for family, sign in change.items():
+            terms[k, position[family]] = sign
+    difference, error, excess = scores.compare(list(families), terms)
+    worse = zip((difference * scores.rows).tolist(), (error * scores.rows).tolist(), strict=True)
+    return list(worse), excess.tolist()
 
 
 def _alternatives(
@@ -177,17 +230,18 @@ def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -
         graphs = [_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
         graphs.append(_reverse_edge(dag, i, j))
         if equivalents[j, i]:
-            graphs.append(_equivalent(equivalents, dag, j, i))
+            graphs.append(equivalent_dag(equivalents, dag, j, i))
         graphs = [_with_edge(graph, j, i) for graph in graphs]
-        found[i, j] = [graph for graph in graphs if _may_be(graph, known)]
+        found[i, j] = [graph for graph in graphs if is_admissible(graph, known)]
     return found
 
 
-def _may_be(graph: Graph, knowledge: Knowledge) -> bool:
+def is_admissible(graph: Graph, knowledge: Knowledge) -> bool:
+    """Say whether a graph is a DAG that knowledge allows."""
     return is_dag(graph) and not (graph & knowledge.impossible).any() and bool((graph | ~knowledge.certain).all())
 
 
-def _equivalent(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
+def equivalent_dag(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
     """Return a DAG of the equivalence class with the edge cause -> effect, and otherwise near the given one."""
     graph = cpdag.copy()
     graph[effect, cause] = 0

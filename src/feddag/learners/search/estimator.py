@@ -7,8 +7,10 @@ et al., "Fast scalable and accurate discovery of DAGs using the best order score
 
 Assumes: one DAG behind all sites, no hidden common causes, additive noise that is normal and independent of the causes.
 Directions are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the
-same variance; otherwise those that conditional independences tell. Discrete variables are judged by logistic
-regressions (`discrete`, `mixed`), with `sharing="graph"` and `noise="free"` only.
+same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete tables
+and, with continuous causes, by logistic regressions (`mixed`), with `noise="free"` only. Common mechanisms of theirs
+would take counts of combinations of levels over all sites, and many of these are of few rows: so where a variable is
+discrete, `sharing="all"` scores as `sharing="graph"` does.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class EvidenceSearch(FederatedLearner):
     Args:
         sharing: `"graph"`: each site has its own mechanisms, and what leaves it is one number per family inside a sum;
             `"all"`: mechanisms may be common to all sites, and what leaves a site is also a Gram matrix inside a sum,
-            as large as a budget of one number for each four values of all sites allows.
+            as large as a budget of one number for each four values of all sites allows. With discrete variables both
+            are the same.
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -151,12 +154,11 @@ class EvidenceSearch(FederatedLearner):
         for name, kind in kinds.items():
             if not kind.discrete:
                 continue
-            for parameter, value, remedy in (("sharing", "all", "graph"), ("noise", "equal", "free")):
-                if getattr(self, parameter) == value:
-                    raise FeddagError(
-                        f"With {parameter}={value!r} all variables must be continuous, and {name!r} is {kind.name}. "
-                        f"Choose {parameter}={remedy!r}."
-                    )
+            if self.noise == "equal":
+                raise FeddagError(
+                    f"With noise='equal' all variables must be continuous, and {name!r} is {kind.name}. "
+                    "Choose noise='free'."
+                )
             if len(kind.levels) > MOST_LEVELS:
                 raise FeddagError(
                     f"{name!r} has {len(kind.levels)} levels, and EvidenceSearch takes at most {MOST_LEVELS}. "

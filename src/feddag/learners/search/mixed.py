@@ -1,29 +1,34 @@
 """A site some of whose variables are discrete: their functions as parents, and their regressions as children.
 
-A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts of them), an ordinal one too. In
-coarse scores a discrete child is regressed as if its indicators were numbers of known variance: the evidence of the
-logistic regression, expanded about no effect at all, which needs Gram matrices only.
+A discrete child's family has the score of the table of its discrete parents (`regression.tables`), which is the same
+for all graphs of an equivalence class. What its continuous parents add is the evidence of a logistic regression on
+all parents, less that of one on the discrete ones alone. In coarse scores the child is then regressed as if its
+indicators were numbers of known variance: the evidence of the logistic regression, expanded about no effect at all,
+which needs Gram matrices only. A discrete parent acts by an indicator of each of its levels (as orthonormal contrasts
+of them), an ordinal one too.
 
 What leaves is one number for each family: a score of all rows. Were there a level with one row, the score of a number
 given that level would tell this row's value, so a site on a network has none (`deployment.site.check_site`). For the
 same reason its regressions leave out products of functions that tell apart combinations of levels with few rows
-(`Silo.minimum_cell`). A discrete child's regression on a discrete parent's levels alone stays: its score is one of
-counts, over all combinations of both, and no other column enters it.
+(`Silo.minimum_cell`), and tables do not tell how levels go together in rows of such combinations.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from feddag.federation.protocol import Arrays
+from feddag.federation.protocol import Answer, Arrays, Task
 from feddag.learners.search.sites import FamilyScores, OwnMechanisms
+from feddag.learners.search.tasks import OF_TABLES, ROWS
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
 from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
+from feddag.regression.tables import Tables
 from feddag.regression.views import by_parents
 from feddag.silos import Silo
 
@@ -49,6 +54,23 @@ class MixedMechanisms(OwnMechanisms):
         self._discrete = {
             node: Levels.of(silo.values[:, node], kind) for node, kind in enumerate(silo.kinds) if kind.discrete
         }
+        self._is_discrete = np.array([kind.discrete for kind in silo.kinds])
+        self._tables_among = lru_cache(maxsize=1)(self._tables_given)
+        self._tables = self._tables_among(1)
+
+    def answer(self, task: Task) -> Answer:
+        """Answer a task of the search, as one of the sites that it is for."""
+        self._tables = self._tables_among(len(task.participants))
+        answer = super().answer(task)
+        if task.name == ROWS.name:
+            return replace(answer, arrays={**answer.arrays, "discrete": self._is_discrete.astype(float)})
+        return answer
+
+    def _tables_given(self, sites: int) -> Tables:
+        codes, levels = np.zeros(self._values.shape, dtype=np.int64), [1] * len(self._is_discrete)
+        for node, found in self._discrete.items():
+            codes[:, node], levels[node] = found.codes, len(found.shifts)
+        return Tables(codes, levels, sites=sites, minimum_cell=self._minimum_cell)
 
     def _features(self, values: Float[np.ndarray, "row node"]) -> ContrastFeatures:
         return ContrastFeatures(values, self._levels, self._minimum_cell)
@@ -87,15 +109,45 @@ class MixedMechanisms(OwnMechanisms):
 
     def _neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
         children, parents = arrays["children"], arrays["parents"].astype(bool)
-        discrete = np.isin(children, list(self._discrete))
-        scores = np.zeros(parents.shape)
+        discrete = self._is_discrete[children]
+        scores = np.empty(parents.shape)
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
         scores[~discrete] = super()._neighbourhoods(smooth)["scores"]
+        scores[discrete] = self._near_tables(children[discrete], parents[discrete])
+        if not self._is_discrete.all():
+            scores[discrete] += self._near_gains_of_numbers(children[discrete], parents[discrete])
+        return {"scores": scores}
+
+    def _near_tables(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """Score the tables of each family's discrete parents, and with one of these more or less."""
+        scores = np.empty(parents.shape)
+        for family, (child, given) in enumerate(zip(children.tolist(), parents & self._is_discrete, strict=True)):
+            members = frozenset(np.flatnonzero(given).tolist())
+            scores[family] = self._tables.score(child, members)
+            for other in self._discrete.keys() - {child}:
+                scores[family, other] = self._tables.score(child, members ^ {other})
+        return scores
+
+    def _near_gains_of_numbers(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        """Return what each family's continuous parents add to its discrete ones, and with one parent more or less."""
+        having = self._near_regressions(children, parents)
+        without = self._near_regressions(children, parents & self._is_discrete)
+        own = np.take_along_axis(without, children[:, None], axis=1)
+        return having - np.where(self._is_discrete, without, own)
+
+    def _near_regressions(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
         nodes, _, weights = self._indicators
+        scores = np.zeros(parents.shape)
         families, targets = np.nonzero(children[:, None] == nodes)
         found = self._coarse_of_indicators.neighbourhoods(targets, parents[families])
         np.add.at(scores, families, weights[targets, None] * found)
-        return {"scores": scores}
+        return scores
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"scores": self._judge(arrays, rows=False)[0]}
@@ -104,22 +156,42 @@ class MixedMechanisms(OwnMechanisms):
         return self._judge(arrays, rows=True)
 
     def _judge(self, arrays: Arrays, *, rows: bool) -> FamilyScores:
-        children, parents, count = arrays["children"], arrays["parents"], len(self._values)
-        discrete = np.isin(children, list(self._discrete))
+        children, parents, count = arrays["children"], arrays["parents"].astype(bool), len(self._values)
+        discrete = self._is_discrete[children]
         smooth = {"children": children[~discrete], "parents": parents[~discrete], "reference": arrays["reference"]}
         scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
+        more: dict[str, np.ndarray] = {}
         if rows:
-            scores[~discrete], losses[:, ~discrete] = super()._with_rows(smooth)
+            scores[~discrete], losses[:, ~discrete], _ = super()._with_rows(smooth)
+            more = {name: np.zeros(len(children)) for name in OF_TABLES}
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
-        places = np.flatnonzero(discrete)
-        for members, families in by_parents(parents[discrete]):
+        for family in np.flatnonzero(discrete).tolist():
+            table = int(children[family]), np.flatnonzero(parents[family] & self._is_discrete).tolist()
+            scores[family] = self._tables.score(*table)
+            if rows:
+                losses[:, family] = self._tables.row_losses(*table)
+                more["table_fit"][family], more["table_size"][family] = self._tables.fit(*table)
+        mixed = np.flatnonzero(discrete & (parents & ~self._is_discrete).any(axis=1))
+        for given, sign in ((parents[mixed], 1), (parents[mixed] & self._is_discrete, -1)):
+            of_regressions, of_rows = self._regressions(children[mixed], given, rows=rows)
+            scores[mixed] += sign * of_regressions
+            losses[:, mixed] += sign * of_rows
+        return scores, losses, more
+
+    def _regressions(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"], *, rows: bool
+    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]:
+        """Return the scores of logistic regressions, and the negative log-likelihood of every row."""
+        count = len(self._values)
+        scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
+        for members, families in by_parents(parents):
             features, ends = self._contrasts.joint(members, count), self._contrasts.layers(members, count)
             additive = self._contrasts.additive(members)
             used = [end for end in ends if end <= additive]
             used.append(max(end for end in ends if end <= additive + MOST_JOINT_FUNCTIONS))
             features = features[:, : used[-1]] - features[:, : used[-1]].mean(axis=0)
-            for family in places[families]:
+            for family in families:
                 child = int(children[family])
                 small = self._contrasts.in_small_cells(members, count, child=child)
                 fit = fit_levels(without(features, small), self._discrete[child], used)

@@ -22,6 +22,7 @@ from feddag.regression.comparison import standard_error
 from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
+from feddag.regression.tables import excess_fit
 from feddag.regression.views import MOST_FURTHER
 
 Family = tuple[int, int]
@@ -51,6 +52,8 @@ class Comparison(NamedTuple):
     difference: Float[np.ndarray, " comparison"]
     error: Float[np.ndarray, " comparison"]
     """The standard error: over sites or over rows, whichever is larger."""
+    excess_fit: Float[np.ndarray, " comparison"]
+    """Of discrete variables' tables: by how many standard deviations they fit better than larger ones do by chance."""
 
 
 class Scores(ABC):
@@ -72,6 +75,7 @@ class Scores(ABC):
         self._ask = ask
         self._sites = site_count
         self._rows: int | None = None
+        self._discrete: list[int] = []
         self._compared: dict[str, Comparison] = {}
 
     @property
@@ -93,8 +97,15 @@ class Scores(ABC):
     def rows(self) -> int:
         """Return the number of rows of all sites."""
         if self._rows is None:
-            self._rows = round(float(self._ask(tasks.ROWS, {})["rows"]) * self._sites)
+            answer = self._ask(tasks.ROWS, {})
+            self._rows = round(float(answer["rows"]) * self._sites)
+            self._discrete = np.flatnonzero(answer.get("discrete", np.zeros(self.nodes))).tolist()
         return self._rows
+
+    @property
+    def discrete(self) -> list[int]:
+        """List the discrete variables."""
+        return self._discrete if self.rows else []  # sites tell both at once
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
         """Ask sites for neighbourhoods that are not known yet."""
@@ -124,11 +135,12 @@ class Scores(ABC):
                 arrays |= prefixed(f"{k}/{kind}", found)
         for k, comparison in enumerate(self._compared.values()):
             arrays |= prefixed(f"compared/{k}", comparison._asdict())
-        return {"references": len(self._known), "rows": self._rows, "compared": list(self._compared)}, arrays
+        document = {"references": len(self._known), "rows": self._rows, "discrete": self._discrete}
+        return document | {"compared": list(self._compared)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
-        self._rows = document["rows"]
+        self._rows, self._discrete = document["rows"], document["discrete"]
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
@@ -150,7 +162,8 @@ class Scores(ABC):
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
         error = standard_error(answer, answer["site_mean"], self.rows, self._sites)
-        return Comparison(difference, error)
+        fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
+        return Comparison(difference, error, excess_fit(-fit, size))
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
@@ -278,6 +291,8 @@ class CommonScores(OwnScores):
         return self._gram
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
+        if self.discrete:
+            return super()._neighbourhoods(families)
         gram, asked = self._common_gram(), self._as_arrays(families)
         evidence = CoarseEvidence(gram, self.rows, self._precisions, self.nodes)
         parts = np.array_split(np.arange(len(families)), min(self._workers, len(families)))
@@ -316,6 +331,9 @@ class CommonScores(OwnScores):
             self._gains.update(zip(families, gains.tolist(), strict=True))
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
+        if self.discrete:
+            yield from super()._joint(families)
+            return
         answer = self._ask(tasks.SCORES_AND_GAINS, self._task(families))
         for family, own, gain in zip(families, answer["scores"].tolist(), answer["gains"].tolist(), strict=True):
             common = self._additive(family)[0] - gain
@@ -338,8 +356,9 @@ class CommonScores(OwnScores):
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         self.ask_joint(families)
-        _, answer = super()._comparisons(families, terms)
-        return terms @ np.array([self.joint[family] for family in families]), answer
+        own, answer = super()._comparisons(families, terms)
+        difference = own if self.discrete else terms @ np.array([self.joint[family] for family in families])
+        return difference, answer
 
 
 def worth_a_look(child: int, parents: int, scores: Float[np.ndarray, " node"]) -> list[int]:

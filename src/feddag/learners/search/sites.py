@@ -21,8 +21,8 @@ from feddag.regression.gram import means_of_products, triangle
 from feddag.regression.views import View, bend
 from feddag.silos import Silo
 
-FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"]]
-"""The joint evidence of families, and the negative log-likelihood of rows."""
+FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
+"""The joint evidence of families, the negative log-likelihood of rows, and what tables of levels add."""
 
 
 class FamilySite(Stateless):
@@ -101,9 +101,10 @@ class OwnMechanisms(FamilySite):
         return scores, fits[0].with_normal_noise
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        scores, losses = self._with_rows(arrays)
+        scores, losses, of_tables = self._with_rows(arrays)
         terms = arrays["terms"].astype(float)
-        return {"difference": terms @ scores} | spread(terms @ scores, losses @ terms.T, len(self._values))
+        differences = terms @ scores
+        return {"difference": differences} | spread(differences, losses @ terms.T, len(self._values)) | of_tables
 
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
@@ -114,7 +115,7 @@ class OwnMechanisms(FamilySite):
             losses.append(view.row_losses(*_families(arrays), fits.residuals, precisions))
         best = np.argmin(scores, axis=0)
         chosen = np.stack(losses)[best, :, np.arange(len(best))].T
-        return average_evidence(np.array(scores), len(self._values)), chosen
+        return average_evidence(np.array(scores), len(self._values)), chosen, {}
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.

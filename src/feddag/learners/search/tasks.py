@@ -21,7 +21,14 @@ from feddag.regression.features import FUNCTIONS
 from feddag.regression.moments import MomentTasks
 
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
-ROWS = TaskSpec("search.rows", "The number of rows", {"rows": Output("the number of rows")})
+ROWS = TaskSpec(
+    "search.rows",
+    "The number of rows",
+    {
+        "rows": Output("the number of rows"),
+        "discrete": Output("which variables are discrete, if any is: as the study says", ("variable",)),
+    },
+)
 MOMENTS = MomentTasks.by_means("search")
 GRAM = TaskSpec(
     "search.gram",
@@ -46,8 +53,12 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
+        "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
+        "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },
 )
+OF_TABLES = ("table_fit", "table_size")
+"""What `COMPARISONS` brings of discrete variables only."""
 TASKS = (ROWS, *MOMENTS.specs, GRAM, GAINS, NEIGHBOURHOODS, SCORES, SCORES_AND_GAINS, COMPARISONS)
 
 _MOST_FAMILIES = 1_000_000
@@ -103,7 +114,7 @@ def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str
         }
         budget = {f"at most {NUMBERS_PER_VALUE:g} numbers for each value of all sites": _within_budget}
         gram = GRAM.with_bounds(arrays=frame, rules=budget if sites > 1 else {})
-        scores = [*MOMENTS.bounded(nodes).values(), gram, *about_families(GAINS, SCORES_AND_GAINS)]
+        scores += [*MOMENTS.bounded(nodes).values(), gram, *about_families(GAINS, SCORES_AND_GAINS)]
     return by_name(
         (
             ROWS,
