@@ -26,7 +26,7 @@ from feddag.deployment.terms import study_terms
 from feddag.experiments.formats import markdown_table
 from feddag.federation.course import Course
 from feddag.federation.identities import Authority, Trust
-from feddag.federation.policy import Policy
+from feddag.federation.policy import SHARING, Policy
 from feddag.federation.refusals import RefusedError
 from feddag.federation.secure import SecureSite
 from feddag.federation.server_endpoint import Traffic
@@ -76,7 +76,7 @@ def run_in_process(study: Study, simulation: Simulation, folder: Path, ask: Ask)
             folder / silo.name / "study",
             folder / silo.name / "tables",
             authority.identify(silo.name),
-            Policy(),
+            Policy(sharing=SHARING),
             lambda text: None,
         )
         for silo in simulation.silos

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from feddag.disclosure import Disclosure, disclose, disclose_quickly, disclosed, figures, with_table
+from feddag.deployment.server import build_server, run_study
+from feddag.deployment.site import build_site
+from feddag.disclosure import Disclosure, disclose, disclose_log, disclose_quickly, disclosed, figures, with_table
 from feddag.disclosure.disclose import fewest_rows
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog
+from feddag.federation.identities import Authority, Trust
+from feddag.federation.policy import SHARING, Policy
 from feddag.federation.protection import PROTECTING, SECURE_SUM
+from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo, simulate
 from feddag.study import Study
 
@@ -24,8 +30,8 @@ def _study(method: str, more: str = "", sites: int = 3, names: tuple[str, ...] =
     return Study.parse(f'name = "t"\n[variables]\n{variables}\n[method]\n{method}\n{named}\n{more}')
 
 
-def _silo(study: Study, rows: int = 40) -> Silo:
-    (silo,) = simulate(3, mechanism="gp", sites=1, rows=rows, seed=2).silos
+def _silo(study: Study, rows: int = 40, seed: int = 2) -> Silo:
+    (silo,) = simulate(3, mechanism="gp", sites=1, rows=rows, seed=seed).silos
     return study.silo("s0", pd.DataFrame(silo.values, columns=list(VARIABLES)))
 
 
@@ -180,6 +186,55 @@ def test_a_log_and_its_table_tell_the_numbers_per_value(tmp_path):
     silo = _silo(_study('name = "notears"'))
     found = with_table(disclosed(_log(tmp_path / "log", [3])), silo)
     assert found.numbers_per_value == pytest.approx(6 / 120)
+
+
+@pytest.mark.parametrize(
+    ("method", "replayed"),
+    [
+        ('name = "notears"', 2),
+        ('name = "feddag"\nparameters = { model = "linear", sharing = "all", it_max = 1, it_inner = 7, it_fl = 5 }', 5),
+    ],
+)
+def test_after_a_study_a_log_tells_all_five_figures(tmp_path, method, replayed):
+    study = _study(method)
+    tables = {f"s{place}": replace(_silo(study, seed=place), name=f"s{place}") for place in range(3)}
+    log = _take_part(tmp_path, study, tables)
+    found = disclose_log(log, study, tables["s0"], seed=3, share=0.1)
+    assert [figure.name for figure in figures(found)] == [
+        "Numbers per value",
+        "Fewest sites, fewest rows",
+        "Membership of a row",
+        "A hidden value",
+        "A lying server adds",
+    ]
+    assert (found.numbers, found.rounds) == (disclosed(log).numbers, disclosed(log).rounds)
+    assert found.replay.rounds == replayed
+    assert ("the first 5 rounds alone" in figures(found)[2].sentence) == (replayed < found.rounds)
+    if replayed == 2:  # all tables ask the same of this method, so that before and after do not differ
+        before = disclose(study, tables["s0"], seed=3, share=0.1)
+        assert found.numbers == before.numbers
+        assert found.membership.auc == pytest.approx(before.membership.auc, abs=0.1)
+    with pytest.raises(FeddagError, match="Give the study of the log"):
+        disclose_log(log, _study('name = "var-sortnregress"'), tables["s0"])
+
+
+def _take_part(folder, study, tables):
+    """Run a study in this process, over the sites' and the server's ends; return a site's log."""
+    authority, policy = Authority.create("test"), Policy(sharing=SHARING)
+    sites = {
+        name: build_site(
+            study, silo, folder / name, folder / f"tables-{name}", authority.identify(name), policy, lambda text: None
+        )
+        for name, silo in tables.items()
+    }
+    calls = {
+        name: lambda request, content, timeout, site=site: site.reply(request, content) for name, site in sites.items()
+    }
+    server = build_server(study, calls, folder / "server", Trust(authority.root), lambda text: None)
+    run_study(study, server, lambda status: None, lambda text: None)
+    for site in sites.values():
+        site.close()
+    return audit_log(folder / "s0")
 
 
 def test_a_log_in_which_nothing_left_is_refused(tmp_path):

@@ -88,15 +88,23 @@ def disclose(
         All five figures.
     """
     study = _with_sites(study, silo.name)
-    rng, population = np.random.default_rng(seed), Population(silo)
-    course = record_course(study, _tables(population, study, silo.rows, rng))
-    replay = _Replay(course, population, silo.rows, rng, share, jobs, progress)
+    tables = _tables(Population(silo), study, silo.rows, np.random.default_rng(seed))
+    course = record_course(study, tables)
     found = _figures(study, silo, policy or Policy(), course)
+    return attack_course(found, course, silo, seed=seed, share=share, jobs=jobs, progress=progress)
+
+
+def attack_course(
+    found: Disclosure, course: Course, silo: Silo, *, seed: int, share: float, jobs: int, progress: Progress
+) -> Disclosure:
+    """Add what the sums of a course of questions tell about single rows; the arguments are those of `disclose`."""
+    population, rng = Population(silo), np.random.default_rng([seed, 1])
+    replay = _Replay(course, population, silo.rows, rng, share, jobs, progress)
     return replace(
         found,
         membership=replay.membership(),
         hidden_value=replay.hidden_value(),
-        replay=Replay(replay.rows, replay.total, seed),
+        replay=Replay(replay.rows, replay.total, seed, len(course.tasks)),
     )
 
 
@@ -136,6 +144,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         rows=silo.rows,
         variables=len(silo.columns),
         fewest_rows=fewest_rows(silo),
+        minimum_cell=policy.minimum_cell,
     )
 
 

@@ -92,6 +92,11 @@ class Course:
                 yield answer.weight, name, np.ravel(array).astype(float)
 
 
+def keeps_state(study: Study, silo: Silo) -> bool:
+    """Return whether the sites of a study's method keep a state: then only its first rounds are replayed."""
+    return not isinstance(federated_learner(study).site(silo, 0), Stateless)
+
+
 def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = ROUNDS_WITH_STATE) -> Course:
     """Run a study on tables in this process, which are named after its sites, and record its course.
 
@@ -100,8 +105,7 @@ def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = 
         silos: A table for each of its sites.
         rounds_with_state: How many rounds to record of a method whose sites keep a state.
     """
-    keeps_state = not isinstance(federated_learner(study).site(silos[0], 0), Stateless)
-    most = rounds_with_state if keeps_state else None
+    most = rounds_with_state if keeps_state(study, silos[0]) else None
     sites = [StudyTable(study, silo) for silo in silos]
     finished = True
     with threadpool_limits(1), InProcess(sites, joblib.cpu_count()) as federation:
