@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/verification_cost.py
 
-For each method: the rounds of a study; the time of a round in all; the processor time that a site spends in a round on
-running the method itself, as the server does anyway, and on checking the sum before; the bytes that it receives in a
-round; and how many of these are earlier sums that it is shown. Without verification, the last column and the two of
-processor time would be 0.
+For each method: the rounds of a study; then, for one round, the time in all; the processor time that a site spends on
+running the method itself, as the server does anyway, and on checking the sum before; the bytes that it receives; and
+how many of these are earlier sums that it is shown. Without verification, the last column and the two of processor time
+would be 0.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--rows", type=int, default=300)
     asked = parser.parse_args()
-    header = ["method", "rounds", "seconds per round", "CPU seconds to follow", "to check the sum"]
-    header += ["bytes to a site per round", "of these for verification"]
+    header = ["method", "rounds", "seconds in all", "CPU seconds to follow the method", "CPU seconds to check the sum"]
+    header += ["bytes that a site receives", "of these earlier sums"]
     print(
         markdown_table(header, [[name, *measured(method, asked.nodes, asked.rows)] for name, method in METHODS.items()])
     )

@@ -91,8 +91,8 @@ def test_what_few_numbers_of_a_table_tell_is_near_guessing(of_moments, of_scores
 
 
 @pytest.mark.slow
-def test_products_of_many_functions_tell_rows_of_a_table_from_others():
-    """The attack is as strong as one that was made by hand, and given the true law of the rows: AUC 0.87."""
+def test_products_of_functions_tell_rows_of_a_table_from_others_but_far_less_than_without_a_budget_of_numbers():
+    """An attack by hand on 31 numbers for each value, given the true law of the rows: AUC 0.87, and 55 % found."""
     rng = np.random.default_rng(1)
     age = rng.normal(55, 14, 150)
     bmi = 22 + 0.06 * age + rng.normal(0, 3.5, 150)
@@ -103,10 +103,11 @@ def test_products_of_many_functions_tell_rows_of_a_table_from_others():
     values = np.column_stack([age, bmi, pressure, glucose, cholesterol, kidney]).round(1)
     names = tuple(f"X{place}" for place in range(6))
     study = _study('name = "search"\nparameters = { sharing = "all" }', names=names)
-    found = disclose(study, study.silo("s0", pd.DataFrame(values, columns=list(names))), seed=1, jobs=2)
-    assert found.numbers_per_value > 5
-    assert found.membership.auc > 0.78
-    assert found.hidden_value.error < 0.9 * found.hidden_value.others
+    found = disclose(study, study.silo("s0", pd.DataFrame(values, columns=list(names))), seed=1, share=0.5, jobs=2)
+    assert found.numbers_per_value < 1
+    assert 0.6 < found.membership.auc < 0.8
+    assert found.membership.true_positives < 0.35
+    assert found.hidden_value.error > 0.6 * found.hidden_value.others
 
 
 def test_a_method_that_keeps_a_state_has_numbers_for_each_round():
@@ -192,7 +193,10 @@ def test_a_log_and_its_table_tell_the_numbers_per_value(tmp_path):
     ("method", "replayed"),
     [
         ('name = "notears"', 2),
-        ('name = "feddag"\nparameters = { model = "linear", sharing = "all", it_max = 1, it_inner = 7, it_fl = 5 }', 5),
+        (
+            'name = "feddag"\nparameters = { model = "linear", sharing = "all", it_max = 1, it_inner = 35, it_fl = 5 }',
+            5,
+        ),
     ],
 )
 def test_after_a_study_a_log_tells_all_five_figures(tmp_path, method, replayed):

@@ -17,6 +17,7 @@ from feddag.deployment.study_tasks import federated_learner
 from feddag.federation import Federation, InProcess
 from feddag.federation.counting import CountingFederation
 from feddag.federation.protocol import Answer, Stateless, Task
+from feddag.learners.federated import FederatedLearner
 from feddag.parallel import as_finished
 from feddag.silos import Silo
 from feddag.study import Study
@@ -83,8 +84,12 @@ class Course:
         return list(places)
 
     def _answer(self, silo: Silo) -> Iterator[Answer]:
-        site = StudyTable(self.study, silo)
+        site = StudyTable(self.study, silo, self._learner)
         return (site.answer(task) for task in self.tasks)
+
+    @cached_property
+    def _learner(self) -> FederatedLearner:
+        return federated_learner(self.study)
 
     def _answers(self, silo: Silo) -> Iterator[tuple[float, str, Float[np.ndarray, " number"]]]:
         for answer in self._answer(silo):
