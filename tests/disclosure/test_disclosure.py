@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 from feddag.deployment.server import build_server, run_study
-from feddag.deployment.site import build_site
+from feddag.deployment.site import StudyTable, build_site
 from feddag.disclosure import Disclosure, disclose, disclose_log, disclose_quickly, disclosed, figures, with_table
 from feddag.disclosure.disclose import fewest_rows
 from feddag.disclosure.kept import keep, kept_for
@@ -145,6 +146,18 @@ def test_common_units_and_checks_of_the_graph_count_too():
     fewer, many = (disclose_quickly(study, silo) for study in (plain, more))
     assert many.rounds > fewer.rounds
     assert many.numbers > fewer.numbers
+
+
+def test_where_most_numbers_are_sums_over_rows_made_up_tables_are_asked_for_these_alone(monkeypatch):
+    asked = []
+    answer = StudyTable.answer
+    monkeypatch.setattr(StudyTable, "answer", lambda site, task: asked.append(task.name) or answer(site, task))
+    study = _study('name = "notears"', '[data]\nscale = "federated"\n[trust]\nassess = true')
+    found = disclose(study, _silo(study, rows=100), seed=1, share=0.02)
+    times = Counter(asked)
+    assert times["trust.held-out"] < 20 < times["moments.products"]
+    assert times["scale.set"] > 20  # the others rest on common units
+    assert found.numbers > 9 + 3 + 1  # all that leaves is counted
 
 
 def test_a_study_without_sites_is_refused():
