@@ -101,10 +101,10 @@ def measured(method: str, nodes: int, rows: int) -> list[str]:
     checking, course_bytes = 0.0, 0
     check_sum = SecureSite.check_sum
 
-    def checked(site: SecureSite, message: Any) -> None:
+    def checked(self: SecureSite, message: Any) -> None:
         nonlocal checking
         started = time.thread_time()
-        check_sum(site, message)
+        check_sum(self, message)
         checking += time.thread_time() - started
 
     def ask(site: SiteEndpoint, name: str, request: str, content: Mapping[str, Any]) -> dict[str, Any]:
