@@ -71,6 +71,7 @@ KNOWN = (
             "new_session",
             "after_a_restart",
             "second_study",
+            "second_study_of_levels",
             "lost_at_each_phase",
             "over_rounds",
             "sums_that_no_site_knows_all_of",

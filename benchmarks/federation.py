@@ -42,7 +42,9 @@ def measured(nodes: int, sites: int, rounds: int, *, secure: bool) -> tuple[floa
         folder = Path(scratch)
         simulation.write(folder / "data")
         policy = folder / "policy.toml"
-        policy.write_text(f'unprotected_sums = {str(not secure).lower()}\nsharing = ["all"]\n')
+        rules = [f"unprotected_sums = {str(not secure).lower()}", 'sharing = ["all"]']
+        rules.append("maximum_numbers_per_value = 1e6")  # there are few rows and many rounds
+        policy.write_text("\n".join(rules))
         policy.chmod(0o600)
         variables = "\n".join(f'{name} = "continuous"' for name in simulation.silos[0].columns)
         study_file = folder / "study.toml"

@@ -29,6 +29,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from feddag import FeddagError
+from feddag.federation import tables as table_memory
 from feddag.federation.rosters import RosterLedger
 from feddag.federation.secure.site import SecureSite
 from feddag.federation.site_endpoint import SiteEndpoint
@@ -99,6 +100,17 @@ def second_study(folder: Path) -> Result:
     for server in later:
         server.ask()
     return _result([first, *later], len(later))
+
+
+def second_study_of_levels(folder: Path) -> Result:
+    """Have tables of nothing but answers from 0 to 4 in a study without the victim, and without one of the columns."""
+    tables = {site: (table.rank(pct=True) * 4).round() for site, table in registries().items()}
+    first = server_of(folder, tables=tables)
+    first.go_on()
+    others = {site: tables[site].drop(columns="age") for site in OTHERS}
+    second = server_of(folder, tables=others, name="fewer", kit="second")
+    second.ask()
+    return _result([first, second], 1)
 
 
 def lost_at_each_phase(folder: Path) -> Result:
@@ -203,6 +215,7 @@ ATTACKS = (
     new_session,
     after_a_restart,
     second_study,
+    second_study_of_levels,
     lost_at_each_phase,
     over_rounds,
     sums_that_no_site_knows_all_of,
@@ -231,11 +244,19 @@ def _promising_nothing(site: SecureSite, *arguments):
     return _confirm(site, *arguments)
 
 
+FORGETFUL = [(RosterLedger, "enter", always(None)), (SecureSite, "confirm", _promising_nothing)]
+
+
 @pytest.mark.parametrize(
     ("attack", "switched_off"),
     [
-        (new_session, [(RosterLedger, "enter", always(None)), (SecureSite, "confirm", _promising_nothing)]),
+        (same_session, FORGETFUL),
+        (new_session, FORGETFUL),
+        (after_a_restart, FORGETFUL),
+        (lost_at_each_phase, FORGETFUL),
+        (question_worded_anew, [*FORGETFUL, (SecureSite, "stands_for", always(False))]),
         (second_study, [(RosterLedger, "enter", always(None))]),
+        (second_study_of_levels, [(table_memory, "_TELLING_CHANGES", 100)]),
         (over_rounds, [(RosterLedger, "enter", always(None))]),
         (sums_that_no_site_knows_all_of, [(RosterLedger, "enter", _of_own_sums)]),
         (answers_of_two_rounds_in_one_sum, [(SiteEndpoint, "_check_sum_of_last_answer", always(None))]),

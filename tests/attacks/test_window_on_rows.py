@@ -225,6 +225,7 @@ def close_by_the_largest(one: np.ndarray, other: np.ndarray) -> bool:
         (forged_sum, SecureSite, "check_sum", always(None)),
         (invented_sums, SecureSite, "check_sum", always(None)),
         (unfinished_sum, SecureSite, "check_sum", always(None)),
+        (true_words_read_otherwise, SecureSite, "check_sum", always(None)),
         (course_of_another_study, SecureSite, "check_sum", always(None)),
     ],
 )

@@ -43,6 +43,18 @@ def test_what_is_missing_is_named(feddag, study, arguments, words):
     assert words in refused.stderr
 
 
+def test_a_policy_that_would_refuse_the_study_or_end_it_early_is_told(feddag, study, data, tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('sharing = ["graph"]\nmaximum_numbers_per_value = 0.001\n')
+    policy.chmod(0o600)
+    shown = feddag("disclosure", study, "--data", data / "site-01.csv", "--policy", policy, "--jobs", 1)
+    assert shown.exit_code == 0
+    assert "5. A lying server adds" in shown.stdout
+    told = " ".join(shown.stderr.split())
+    assert "this site would take no part in the study. Refused by" in told
+    assert "the site would stop before the study has ended: its policy lets 0.001 numbers leave" in told
+
+
 def test_a_log_tells_what_was_released(feddag, study, data, tmp_path):
     path = tmp_path / "audit.jsonl"
     with AuditLog(path, "ab" * 32, "site-01") as log:

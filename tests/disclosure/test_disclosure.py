@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from feddag.disclosure import Disclosure, disclose, disclose_quickly, disclosed, figures, with_table
+from feddag.deployment.server import build_server, run_study
+from feddag.deployment.site import StudyTable, build_site
+from feddag.disclosure import Disclosure, disclose, disclose_log, disclose_quickly, disclosed, figures, with_table
 from feddag.disclosure.disclose import fewest_rows
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog
+from feddag.federation.identities import Authority, Trust
+from feddag.federation.policy import SHARING, Policy
 from feddag.federation.protection import PROTECTING, SECURE_SUM
+from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo, simulate
 from feddag.study import Study
 
@@ -24,8 +31,8 @@ def _study(method: str, more: str = "", sites: int = 3, names: tuple[str, ...] =
     return Study.parse(f'name = "t"\n[variables]\n{variables}\n[method]\n{method}\n{named}\n{more}')
 
 
-def _silo(study: Study, rows: int = 40) -> Silo:
-    (silo,) = simulate(3, mechanism="gp", sites=1, rows=rows, seed=2).silos
+def _silo(study: Study, rows: int = 40, seed: int = 2) -> Silo:
+    (silo,) = simulate(3, mechanism="gp", sites=1, rows=rows, seed=seed).silos
     return study.silo("s0", pd.DataFrame(silo.values, columns=list(VARIABLES)))
 
 
@@ -85,8 +92,8 @@ def test_what_few_numbers_of_a_table_tell_is_near_guessing(of_moments, of_scores
 
 
 @pytest.mark.slow
-def test_products_of_many_functions_tell_rows_of_a_table_from_others():
-    """The attack is as strong as one that was made by hand, and given the true law of the rows: AUC 0.87."""
+def test_products_of_functions_tell_rows_of_a_table_from_others_but_far_less_than_without_a_budget_of_numbers():
+    """An attack by hand on 31 numbers for each value, given the true law of the rows: AUC 0.87, and 55 % found."""
     rng = np.random.default_rng(1)
     age = rng.normal(55, 14, 150)
     bmi = 22 + 0.06 * age + rng.normal(0, 3.5, 150)
@@ -97,10 +104,11 @@ def test_products_of_many_functions_tell_rows_of_a_table_from_others():
     values = np.column_stack([age, bmi, pressure, glucose, cholesterol, kidney]).round(1)
     names = tuple(f"X{place}" for place in range(6))
     study = _study('name = "search"\nparameters = { sharing = "all" }', names=names)
-    found = disclose(study, study.silo("s0", pd.DataFrame(values, columns=list(names))), seed=1, jobs=2)
-    assert found.numbers_per_value > 5
-    assert found.membership.auc > 0.78
-    assert found.hidden_value.error < 0.9 * found.hidden_value.others
+    found = disclose(study, study.silo("s0", pd.DataFrame(values, columns=list(names))), seed=1, share=0.5, jobs=2)
+    assert found.numbers_per_value < 1
+    assert 0.6 < found.membership.auc < 0.8
+    assert found.membership.true_positives < 0.35
+    assert found.hidden_value.error > 0.6 * found.hidden_value.others
 
 
 def test_a_method_that_keeps_a_state_has_numbers_for_each_round():
@@ -138,6 +146,18 @@ def test_common_units_and_checks_of_the_graph_count_too():
     fewer, many = (disclose_quickly(study, silo) for study in (plain, more))
     assert many.rounds > fewer.rounds
     assert many.numbers > fewer.numbers
+
+
+def test_where_most_numbers_are_sums_over_rows_made_up_tables_are_asked_for_these_alone(monkeypatch):
+    asked = []
+    answer = StudyTable.answer
+    monkeypatch.setattr(StudyTable, "answer", lambda site, task: asked.append(task.name) or answer(site, task))
+    study = _study('name = "notears"', '[data]\nscale = "federated"\n[trust]\nassess = true')
+    found = disclose(study, _silo(study, rows=100), seed=1, share=0.02)
+    times = Counter(asked)
+    assert times["trust.held-out"] < 20 < times["moments.products"]
+    assert times["scale.set"] > 20  # the others rest on common units
+    assert found.numbers > 9 + 3 + 1  # all that leaves is counted
 
 
 def test_a_study_without_sites_is_refused():
@@ -180,6 +200,58 @@ def test_a_log_and_its_table_tell_the_numbers_per_value(tmp_path):
     silo = _silo(_study('name = "notears"'))
     found = with_table(disclosed(_log(tmp_path / "log", [3])), silo)
     assert found.numbers_per_value == pytest.approx(6 / 120)
+
+
+@pytest.mark.parametrize(
+    ("method", "replayed"),
+    [
+        ('name = "notears"', 2),
+        (
+            'name = "feddag"\nparameters = { model = "linear", sharing = "all", it_max = 1, it_inner = 35, it_fl = 5 }',
+            5,
+        ),
+    ],
+)
+def test_after_a_study_a_log_tells_all_five_figures(tmp_path, method, replayed):
+    study = _study(method)
+    tables = {f"s{place}": replace(_silo(study, seed=place), name=f"s{place}") for place in range(3)}
+    log = _take_part(tmp_path, study, tables)
+    found = disclose_log(log, study, tables["s0"], seed=3, share=0.1)
+    assert [figure.name for figure in figures(found)] == [
+        "Numbers per value",
+        "Fewest sites, fewest rows",
+        "Membership of a row",
+        "A hidden value",
+        "A lying server adds",
+    ]
+    assert (found.numbers, found.rounds) == (disclosed(log).numbers, disclosed(log).rounds)
+    assert found.replay.rounds == replayed
+    assert ("the first 5 rounds alone" in figures(found)[2].sentence) == (replayed < found.rounds)
+    if replayed == 2:  # all tables ask the same of this method, so that before and after do not differ
+        before = disclose(study, tables["s0"], seed=3, share=0.1)
+        assert found.numbers == before.numbers
+        assert found.membership.auc == pytest.approx(before.membership.auc, abs=0.1)
+    with pytest.raises(FeddagError, match="Give the study of the log"):
+        disclose_log(log, _study('name = "var-sortnregress"'), tables["s0"])
+
+
+def _take_part(folder, study, tables):
+    """Run a study in this process, over the sites' and the server's ends; return a site's log."""
+    authority, policy = Authority.create("test"), Policy(sharing=SHARING)
+    sites = {
+        name: build_site(
+            study, silo, folder / name, folder / f"tables-{name}", authority.identify(name), policy, lambda text: None
+        )
+        for name, silo in tables.items()
+    }
+    calls = {
+        name: lambda request, content, timeout, site=site: site.reply(request, content) for name, site in sites.items()
+    }
+    server = build_server(study, calls, folder / "server", Trust(authority.root), lambda text: None)
+    run_study(study, server, lambda status: None, lambda text: None)
+    for site in sites.values():
+        site.close()
+    return audit_log(folder / "s0")
 
 
 def test_a_log_in_which_nothing_left_is_refused(tmp_path):

@@ -18,11 +18,12 @@ from hypothesis.extra.numpy import arrays
 
 from feddag.errors import FeddagError
 from feddag.federation import Answer, Task
+from feddag.federation.audit import verify
 from feddag.federation.identities import Authority
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Federation, Stateless
 from feddag.federation.refusals import Refusal, RefusedError
-from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.federation.site_endpoint import SiteEndpoint, audit_log
 from feddag.federation.steps import Step, plain_mean
 from feddag.federation.tasks import Output, TaskSpec
 from feddag.federation.terms import StudyTerms
@@ -205,6 +206,7 @@ def test_after_so_many_refusals_a_site_answers_nothing_more_also_when_started_ag
             assert site.reply("work", work()) == {"refusal": "declined"}
             assert site.reply("ping", {}) == {"busy": False}
     assert table.answered == 0
+    assert verify(audit_log(tmp_path / "study")).refusals == {"protocol": 6}  # and nobody can fill the disk
     assert any("has refused 6 requests in this study and answers nothing more" in each for each in told)
 
 

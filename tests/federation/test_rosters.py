@@ -54,6 +54,14 @@ def test_sums_that_share_no_site_can_be_compared_without_harm():
     assert fewest_sites([set("abc"), set("de"), {"f", "g", "h"}]) == 2
 
 
+def test_many_sites_are_compared_as_well():
+    """A site must not stand still over this, and trying all sets of up to nine of sixty sites would take years."""
+    sites = [f"site-{place}" for place in range(60)]
+    assert fewest_sites([sites, sites[:51]], most=9) == 9
+    assert fewest_sites([sites, sites[:50], sites[3:]], most=9) == 3
+    assert fewest_sites([sites, sites[:50]], most=9) == 10
+
+
 # The ledger of a table
 
 

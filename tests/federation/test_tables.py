@@ -23,7 +23,8 @@ def tables(tmp_path: Path) -> Path:
 
 VALUES = np.random.default_rng(1).normal(size=(60, 4))
 COUNTS = np.random.default_rng(2).integers(0, 4, size=(60, 3)).astype(float)
-"""No column with enough different values to be known by."""
+FLAGS = np.repeat([[0, 0, 1], [0, 1, 0], [1, 1, 0]], 20, axis=0).astype(float)
+"""No column changes often enough to be known by."""
 
 
 @pytest.mark.parametrize(
@@ -67,14 +68,22 @@ def test_a_column_that_was_seen_beside_a_known_one_is_known_from_then_on(tables:
     assert table_folder(tables, silo(VALUES[:, 2:])) == first
 
 
-def test_columns_with_few_values_tell_tables_apart_only_all_together(tables: Path):
-    """Yes and no in the same order may well be found in two tables, and neither shall keep the other from its sums."""
+def test_a_column_of_levels_is_known_again_too(tables: Path):
+    """Else a study of some of these columns and then of others would begin with an empty memory."""
     folder = table_folder(tables, silo(COUNTS))
-    assert table_folder(tables, silo(COUNTS)) == folder
     assert table_folder(tables, silo(COUNTS * 10 + 1)) == folder
-    assert table_folder(tables, silo(COUNTS[:, :2])) != folder
-    known = table_folder(tables, silo(np.column_stack([VALUES[:, 0], COUNTS[:, 0]])))
-    assert table_folder(tables, silo(np.column_stack([VALUES[:, 1], COUNTS[:, 0]]))) != known
+    assert table_folder(tables, silo(COUNTS[:, :2])) == folder
+    assert table_folder(tables, silo(np.column_stack([COUNTS[:, 0], 1.0 * (COUNTS[:, 1] > 1)]))) == folder
+
+
+def test_columns_that_rarely_change_tell_tables_apart_only_all_together(tables: Path):
+    """A flag of few rows may well be found in two tables, and neither shall keep the other from its sums."""
+    folder = table_folder(tables, silo(FLAGS))
+    assert table_folder(tables, silo(FLAGS)) == folder
+    assert table_folder(tables, silo(FLAGS * 10 + 1)) == folder
+    assert table_folder(tables, silo(FLAGS[:, :2])) != folder
+    known = table_folder(tables, silo(np.column_stack([VALUES[:, 0], FLAGS[:, 0]])))
+    assert table_folder(tables, silo(np.column_stack([VALUES[:, 1], FLAGS[:, 0]]))) != known
 
 
 def test_what_is_remembered_of_a_table_is_none_of_its_values_and_for_the_user_alone(tables: Path):

@@ -114,6 +114,9 @@ def _events(summary: Summary) -> list[str]:
         events.append(f"The site was restarted {_times(summary.resumed)}.")
     if summary.repaired:
         events.append(f"A line that a stop had cut short was removed {_times(summary.repaired)}.")
+    if summary.refusals:
+        reasons = ", ".join(f"{reason} {_times(count)}" for reason, count in sorted(summary.refusals.items()))
+        events.append(f"The site refused requests of the server: {reasons}. Its terminal said why.")
     if summary.unfinished:
         events.append("The last line was cut short, as by a stop while it was written; it says nothing.")
     return events

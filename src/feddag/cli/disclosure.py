@@ -14,7 +14,8 @@ from rich.text import Text
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
-from feddag.disclosure import Disclosure, Figure, disclose, disclosed, figures, with_table
+from feddag.deployment.site import check_site
+from feddag.disclosure import Disclosure, Figure, disclose, disclose_log, disclosed, figures
 from feddag.disclosure.disclose import Progress as Advance
 from feddag.disclosure.kept import keep
 from feddag.errors import FeddagError
@@ -79,7 +80,10 @@ def disclosure(
     """
     if out is not None:
         check_target(out, *(each for each in (study, log) if each))
-    found = _before(study, data, site, kit, policy, seed, jobs) if log is None else _after(log, study, data, site)
+    if log is None:
+        found = _before(study, data, site, kit, policy, seed, jobs)
+    else:
+        found = _after(log, study, data, site, seed, jobs)
     if out is not None:
         with atomic_write(out) as stream:
             stream.write(found.to_json())
@@ -120,25 +124,34 @@ def _before(
     study = Study.load(file) if opened is None else opened.study()  # pyright: ignore[reportArgumentType]
     silo = study.silo(_site(study, data, site) if opened is None else opened.name, data)
     rules = Policy() if policy is None else Policy.load(policy)
+    try:
+        check_site(study, silo, rules)
+    except FeddagError as error:  # the figures may help to decide whether to change that
+        typer.echo(f"Warning: as things are, this site would take no part in the study. {error}", err=True)
     with _shown_progress() as progress:
         found = disclose(study, silo, policy=rules, seed=seed, jobs=jobs or joblib.cpu_count(), progress=progress)
+    most = rules.maximum_numbers_per_value
+    if most is not None and (found.numbers_per_value or 0) > most:
+        typer.echo(
+            f"Warning: the site would stop before the study has ended: its policy lets {most:g} numbers leave for each "
+            "value (maximum_numbers_per_value).",
+            err=True,
+        )
     if opened is not None:
         keep(opened.memory(study), found)
     return found
 
 
-def _after(log: Path, file: Path | None, data: str | None, site: str | None) -> Disclosure:
-    found = disclosed(log)
+def _after(log: Path, file: Path | None, data: str | None, site: str | None, seed: int, jobs: int | None) -> Disclosure:
     if (file is None) != (data is None):
         raise FeddagError("With --log, a study and --data belong together. Give both, or none.")
-    if file is None:
+    found = disclosed(log)
+    if file is None or data is None:
         return found
     study = Study.load(file)
-    if study.digest != found.study:
-        raise FeddagError(
-            f"{log} is of the study {found.study[:12]}…, and {file} is {study.digest[:12]}…. Give the study of the log."
-        )
-    return with_table(found, study.silo(site or found.site, data))
+    silo = study.silo(site or found.site, data)
+    with _shown_progress() as progress:
+        return disclose_log(log, study, silo, seed=seed, jobs=jobs or joblib.cpu_count(), progress=progress)
 
 
 def _site(study: Study, data: str, site: str | None) -> str:

@@ -21,6 +21,7 @@ from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
 from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
@@ -102,9 +103,10 @@ def follow_study(study: Study, federation: Federation) -> None:
 class StudyTable:
     """A site's table in the study's units, and the learner's site on it."""
 
-    def __init__(self, study: Study, silo: Silo) -> None:
+    def __init__(self, study: Study, silo: Silo, learner: FederatedLearner | None = None) -> None:
+        """Stand ready; `learner` is the study's, for those who have built it already."""
         self.name = silo.name
-        self._learner = federated_learner(study)
+        self._learner = learner or federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
         self._checks = set(assessment_tasks(study.kinds)) if study.trust.assess else set()
         self._silo = silo

@@ -2,12 +2,13 @@
 
 from feddag.disclosure.disclose import disclose, disclose_quickly
 from feddag.disclosure.figures import Disclosure, Figure, figures
-from feddag.disclosure.log import disclosed, with_table
+from feddag.disclosure.log import disclose_log, disclosed, with_table
 
 __all__ = [
     "Disclosure",
     "Figure",
     "disclose",
+    "disclose_log",
     "disclose_quickly",
     "disclosed",
     "figures",

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from feddag.deployment.study_tasks import SET_SCALE
 from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, hidden_value, inverse_root, membership
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
@@ -52,9 +53,9 @@ class _Effort:
         return replace(self, **{name: -int(-getattr(self, name) * share // 1) for name in counts})
 
 
-_ADDITIVE = _Effort(0, 8000, 60, 200, 1, 40, 15, 3000)
+_ADDITIVE = _Effort(0, 6000, 60, 200, 1, 40, 15, 3500)
 """Answers add up over rows: a row's influence is the same in any table, and quickly found in a small one."""
-_SCORES = _Effort(180, 0, 60, 140, 2, 24, 6, 20_000)
+_SCORES = _Effort(120, 0, 48, 96, 1, 20, 5, 20_000)
 _WITH_STATE = _Effort(60, 0, 30, 60, 1, 12, 5, 20_000, most_rows=100)
 """Each answer is a phase of learning."""
 _SMALL_TABLE = 20
@@ -88,15 +89,23 @@ def disclose(
         All five figures.
     """
     study = _with_sites(study, silo.name)
-    rng, population = np.random.default_rng(seed), Population(silo)
-    course = record_course(study, _tables(population, study, silo.rows, rng))
-    replay = _Replay(course, population, silo.rows, rng, share, jobs, progress)
+    tables = _tables(Population(silo), study, silo.rows, np.random.default_rng(seed))
+    course = record_course(study, tables)
     found = _figures(study, silo, policy or Policy(), course)
+    return attack_course(found, course, silo, seed=seed, share=share, jobs=jobs, progress=progress)
+
+
+def attack_course(
+    found: Disclosure, course: Course, silo: Silo, *, seed: int, share: float, jobs: int, progress: Progress
+) -> Disclosure:
+    """Add what the sums of a course of questions tell about single rows; the arguments are those of `disclose`."""
+    population, rng = Population(silo), np.random.default_rng([seed, 1])
+    replay = _Replay(course, population, silo.rows, rng, share, jobs, progress)
     return replace(
         found,
         membership=replay.membership(),
         hidden_value=replay.hidden_value(),
-        replay=Replay(replay.rows, replay.total, seed),
+        replay=Replay(replay.rows, replay.total, seed, len(course.tasks)),
     )
 
 
@@ -136,6 +145,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         rows=silo.rows,
         variables=len(silo.columns),
         fewest_rows=fewest_rows(silo),
+        minimum_cell=policy.minimum_cell,
     )
 
 
@@ -169,14 +179,17 @@ class _Replay:
         jobs: int,
         progress: Progress,
     ) -> None:
-        self._course, self._population, self._rng, self._jobs = course, population, rng, jobs
+        self._population, self._rng, self._jobs = population, rng, jobs
         # where some sites are drawn for each sum, a sum of so many stands for all
         self._names = [site.name for site in course.study.sites][: min(len(task.participants) for task in course.tasks)]
         self._done, self._progress = 0, progress
         probe = [self._silo(population.draw(_SMALL_TABLE, rng)) for _ in range(2)]
         additive = _additive(course, population, probe)
-        # sums over rows tell most, and the little else beside them would cost most of the time
         exact = bool(additive.mean() > 0.5)
+        if exact:  # sums over rows tell most, and the little else beside them would cost most of the time
+            course = _mostly_sums(course, course.layout(probe[0]), additive)
+            additive = _additive(course, population, probe)
+        self._course = course
         usable = np.flatnonzero(additive) if exact else np.arange(len(additive))
         effort = (_ADDITIVE if exact else _SCORES if course.finished else _WITH_STATE).scaled(share)
         self._chosen = np.sort(rng.choice(usable, min(len(usable), effort.most_numbers), replace=False))
@@ -330,6 +343,19 @@ def _additive(course: Course, population: Population, parts: Sequence[Silo]) -> 
     together, *apart = (course.vector(silo) * course.weights(silo) for silo in (both, *parts))
     size = np.abs(apart).max(axis=0) + np.abs(together)
     return np.abs(together - sum(apart)) <= 1e-6 * size + 1e-12
+
+
+def _mostly_sums(
+    course: Course, layout: Sequence[tuple[int, str, int]], additive: Bool[np.ndarray, " number"]
+) -> Course:
+    """Leave out questions whose answers are mostly no sums over rows; common units stay, as others rest on them."""
+    of_task = np.repeat([place for place, _, _ in layout], [size for _, _, size in layout])
+    kept = [
+        task
+        for place, task in enumerate(course.tasks)
+        if task.name == SET_SCALE.name or additive[of_task == place].mean() > 0.5
+    ]
+    return replace(course, tasks=tuple(kept))
 
 
 def _product_blocks(

@@ -27,6 +27,8 @@ class Replay:
     tables: int
     """How many tables answered the study's questions."""
     seed: int
+    rounds: int
+    """How many of the study's rounds these are: all of them, or the first."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Disclosure:
     variables: int | None = None
     fewest_rows: int | None = None
     """The fewest rows in any cell: with a level of a discrete variable, or with a pair of levels of two."""
+    minimum_cell: int | None = None
+    """The fewest rows of a cell that the site's policy lets an answer tell apart."""
     membership: Membership | None = None
     hidden_value: HiddenValue | None = None
     replay: Replay | None = None
@@ -125,9 +129,11 @@ def _fewest(found: Disclosure) -> Figure:
         return Figure("Fewest sites", sites, f"{about}.")
     rows = _count(found.fewest_rows, "row")
     if found.fewest_rows == found.rows:
-        cell = "No variable has levels that could be rare: at this site, every number rests on all rows."
+        cell = "No variable has levels that could be rare."
     else:
         cell = f"At this site, the rarest level or pair of levels has {rows}."
+        if found.minimum_cell is not None and found.fewest_rows < found.minimum_cell:
+            cell += f" No answer tells levels or pairs of fewer than {found.minimum_cell} rows apart."
     return Figure("Fewest sites, fewest rows", f"{sites}, {rows}", f"{about}. {cell}")
 
 
@@ -156,8 +162,8 @@ def _replayed(found: Disclosure) -> str:
     parts = [f" Measured on {found.sites} made-up tables of {replay.rows:,} rows like this one"]
     if found.rows is not None and replay.rows < found.rows:
         parts.append(f"; with this table's {found.rows:,} rows the sums tell less")
-    if not found.every_round:
-        parts.append(f"; the first {found.rounds} rounds alone")
+    if not found.every_round or replay.rounds < found.rounds:
+        parts.append(f"; the first {replay.rounds} rounds alone")
     if found.noise:
         parts.append("; without the noise that the study adds, with which they tell less")
     return "".join(parts) + "."
@@ -168,7 +174,8 @@ def _lying_server(found: Disclosure) -> Figure:
     if found.protected:
         sentence = (
             "A site answers only the question that the study's own method asks next, and checks every sum that it is "
-            "told, so that a server that lies stops the study and learns no more than an honest one."
+            "told, so that a server that lies, with no site at its side, stops the study and learns no more than an "
+            "honest one."
         )
         return Figure(name, "nothing", sentence)
     sentence = (

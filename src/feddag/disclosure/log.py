@@ -9,13 +9,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from feddag.disclosure.disclose import fewest_rows
+from feddag.disclosure.disclose import Progress, attack_course, fewest_rows
 from feddag.disclosure.figures import Disclosure
+from feddag.disclosure.replay import ROUNDS_WITH_STATE, Course, keeps_state
 from feddag.errors import FeddagError
-from feddag.federation.audit import read_entries, verify
+from feddag.federation.audit import read_entries, read_in_full, verify
 from feddag.federation.protection import PROTECTING, SECURE_SUM
+from feddag.federation.protocol import Task
 from feddag.federation.rosters import fewest_sites
+from feddag.federation.wire import decode_task
 from feddag.silos import Silo
+from feddag.study import Study
 
 
 def disclosed(log: str | os.PathLike[str]) -> Disclosure:
@@ -49,6 +53,52 @@ def with_table(found: Disclosure, silo: Silo) -> Disclosure:
     """Add what depends on the table, which no log holds."""
     rows, variables = silo.rows, len(silo.columns)
     return replace(found, table=silo.digest(), rows=rows, variables=variables, fewest_rows=fewest_rows(silo))
+
+
+def disclose_log(
+    log: str | os.PathLike[str],
+    study: Study,
+    silo: Silo,
+    *,
+    seed: int = 1,
+    share: float = 1.0,
+    jobs: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> Disclosure:
+    """Measure what a study has released about a table: the questions in the log are asked of made-up tables.
+
+    Args:
+        log: The site's audit log of the study.
+        study: The study.
+        silo: The site's table.
+        seed: As in `disclose`, which has the same figures before a study; likewise the arguments that follow.
+        share: See there.
+        jobs: See there.
+        progress: See there.
+    """
+    path, found = Path(log), with_table(disclosed(log), silo)
+    if study.digest != found.study:
+        raise FeddagError(
+            f"{path} is of the study {found.study[:12]}…, and {study.source} is {study.digest[:12]}…. Give the study "
+            "of the log."
+        )
+    tasks = _questions(path)
+    if keeps_state(study, silo):
+        tasks = tasks[:ROUNDS_WITH_STATE]
+    course = Course(study, tuple(tasks), found.numbers, len(tasks) == found.rounds)
+    return attack_course(found, course, silo, seed=seed, share=share, jobs=jobs, progress=progress)
+
+
+def _questions(path: Path) -> list[Task]:
+    """Return what the site has answered, in the order of rounds."""
+    asked: dict[int, Task] = {}
+    answered: dict[int, Task] = {}
+    for line, entry in enumerate(read_entries(path), start=1):
+        if entry["event"] == "message" and "decisions" in entry:
+            asked[entry["round"]] = decode_task(read_in_full(path, line, entry))
+        elif _is_answer(entry) and entry["round"] in asked:
+            answered[entry["round"]] = asked[entry["round"]]
+    return [answered[round_] for round_ in sorted(answered)]
 
 
 def _is_answer(entry: Mapping[str, Any]) -> bool:

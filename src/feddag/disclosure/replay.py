@@ -17,6 +17,7 @@ from feddag.deployment.study_tasks import federated_learner
 from feddag.federation import Federation, InProcess
 from feddag.federation.counting import CountingFederation
 from feddag.federation.protocol import Answer, Stateless, Task
+from feddag.learners.federated import FederatedLearner
 from feddag.parallel import as_finished
 from feddag.silos import Silo
 from feddag.study import Study
@@ -83,13 +84,22 @@ class Course:
         return list(places)
 
     def _answer(self, silo: Silo) -> Iterator[Answer]:
-        site = StudyTable(self.study, silo)
+        site = StudyTable(self.study, silo, self._learner)
         return (site.answer(task) for task in self.tasks)
+
+    @cached_property
+    def _learner(self) -> FederatedLearner:
+        return federated_learner(self.study)
 
     def _answers(self, silo: Silo) -> Iterator[tuple[float, str, Float[np.ndarray, " number"]]]:
         for answer in self._answer(silo):
             for name, array in sorted(answer.arrays.items()):
                 yield answer.weight, name, np.ravel(array).astype(float)
+
+
+def keeps_state(study: Study, silo: Silo) -> bool:
+    """Return whether the sites of a study's method keep a state: then only its first rounds are replayed."""
+    return not isinstance(federated_learner(study).site(silo, 0), Stateless)
 
 
 def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = ROUNDS_WITH_STATE) -> Course:
@@ -100,8 +110,7 @@ def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = 
         silos: A table for each of its sites.
         rounds_with_state: How many rounds to record of a method whose sites keep a state.
     """
-    keeps_state = not isinstance(federated_learner(study).site(silos[0], 0), Stateless)
-    most = rounds_with_state if keeps_state else None
+    most = rounds_with_state if keeps_state(study, silos[0]) else None
     sites = [StudyTable(study, silo) for silo in silos]
     finished = True
     with threadpool_limits(1), InProcess(sites, joblib.cpu_count()) as federation:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,11 +30,13 @@ from feddag.errors import FeddagError
 from feddag.federation.protection import PLAIN
 from feddag.federation.protocol import Arrays, Task
 from feddag.federation.tasks import TaskSpec
-from feddag.files import lock
+from feddag.files import atomic_write, lock
 
 Direction = Literal["in", "out"]
 MOST_BYTES_IN_FULL = 2**16
-"""Messages of the server that are no larger stand in the log in full."""
+"""Messages of the server that are no larger stand in the log in full; others in files beside it."""
+_QUESTIONS = "questions"
+"""The folder of such files that hold questions."""
 _NOTHING = "0" * 64
 """What the first line has for the hash of the line above."""
 _SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
@@ -128,11 +131,21 @@ class AuditLog:
         )
 
     def record_question(self, task: Task, round_: int, payload: bytes, decisions: Mapping[str, bool]) -> None:
-        """Write down what the server asks, in full where it is small, and what it has decided since the last round."""
+        """Write down what the server asks, in full, and what it has decided since the last round."""
+        digest = hashlib.sha256(payload).hexdigest()
         arrays = {name: [array.dtype.name, *array.shape] for name, array in task.arrays.items()}
         entry = {"event": "message", "direction": "in", "task": task.name, "round": round_, "arrays": arrays}
-        more = {"bytes": len(payload), "protection": PLAIN, "sites": 1, "payload": hashlib.sha256(payload).hexdigest()}
-        self._append({**entry, **more, "decisions": dict(decisions), **_in_full(payload)})
+        more = {"bytes": len(payload), "protection": PLAIN, "sites": 1, "payload": digest}
+        kept = _in_full(payload) or {"file": self._keep_question(digest, payload)}
+        self._append({**entry, **more, "decisions": dict(decisions), **kept})
+
+    def _keep_question(self, digest: str, payload: bytes) -> str:
+        """Write a question that is too large for a line into a file of its own; return its name."""
+        file = self.path.parent / _QUESTIONS / f"{digest[:32]}.bin"
+        file.parent.mkdir(exist_ok=True, mode=0o700)
+        with atomic_write(file, "wb") as stream:
+            stream.write(payload)
+        return f"{_QUESTIONS}/{file.name}"
 
     def record_step(self, round_: int, file: Path, head: str) -> None:
         """Write down the sum of a round as the server shows it, in full where it is small; `file` keeps it."""
@@ -148,6 +161,10 @@ class AuditLog:
     def record_heads(self, heads: Mapping[str, str]) -> None:
         """Write down the heads of the other sites' logs: none of them can write its log anew without being noticed."""
         self._append({"event": "heads", "heads": dict(heads)})
+
+    def record_refusal(self, request: str, reason: str) -> None:
+        """Write down that the site has refused a request of the server. Why, in full, only its terminal says."""
+        self._append({"event": "refused", "request": request, "reason": reason})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         with self._lock:
@@ -233,6 +250,8 @@ class Summary:
     flows: list[Flow]
     disclosures: dict[str, Disclosure]
     """By task."""
+    refusals: dict[str, int]
+    """By reason, how many requests of the server the site has refused."""
 
 
 def read_entries(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -240,6 +259,27 @@ def read_entries(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     path = Path(path)
     content, whole = _read(path)
     return [entry for entry, _ in _entries(path, content[:whole])]
+
+
+def read_in_full(path: Path, line: int, entry: Mapping[str, Any]) -> bytes:
+    """Return a message of the server, once it has been checked: it stands in the log, or in a file beside it."""
+    content = base64.b64decode(entry["content"]) if "content" in entry else _beside(path, entry["file"])
+    if hashlib.sha256(content).hexdigest() != entry["payload"]:
+        found = f"the {_KEPT[entry['event']]} of round {entry['round'] + 1} is not the one that was written"
+        raise BrokenLogError(path, line, found)
+    return content
+
+
+_KEPT = {"step": "sum", "message": "question"}
+
+
+def _beside(path: Path, file: str) -> bytes:
+    place = path.parent / file
+    if not place.is_file():
+        raise FeddagError(
+            f"{place} is not there: the log needs it for what is too large for a line. Restore it beside the log."
+        )
+    return place.read_bytes()
 
 
 def heads_seen(path: str | os.PathLike[str], site: str) -> list[str]:
@@ -271,6 +311,7 @@ def verify(path: str | os.PathLike[str], heads: Iterable[str] = ()) -> Summary:
     first, last = entries[0][0], entries[-1][0]
     flows: dict[tuple[Any, ...], Flow] = {}
     disclosures: dict[str, Disclosure] = {}
+    refusals: Counter[str] = Counter()
     for line, (entry, _) in enumerate(entries, start=1):
         try:
             if entry["event"] == "message":
@@ -278,6 +319,8 @@ def verify(path: str | os.PathLike[str], heads: Iterable[str] = ()) -> Summary:
                 flows.setdefault(key, Flow(*key)).add(int(entry["bytes"]), entry["arrays"])
             elif entry["event"] == "task":
                 disclosures[entry["task"]] = Disclosure(entry["discloses"], dict(entry["answers"]))
+            elif entry["event"] == "refused":
+                refusals[str(entry["reason"])] += 1
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BrokenLogError(path, line, "the message is not described as feddag does") from None
     events = [entry["event"] for entry, _ in entries]
@@ -294,6 +337,7 @@ def verify(path: str | os.PathLike[str], heads: Iterable[str] = ()) -> Summary:
         unfinished=whole < len(content),
         flows=list(flows.values()),
         disclosures=disclosures,
+        refusals=dict(refusals),
     )
 
 

@@ -6,21 +6,18 @@ questions are compared with those in the log.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from feddag.errors import FeddagError
-from feddag.federation.audit import BrokenLogError, read_entries
+from feddag.federation.audit import BrokenLogError, read_entries, read_in_full
 from feddag.federation.course import Course, Learn, same_question
 from feddag.federation.protocol import Task
 from feddag.federation.secure.messages import from_text
 from feddag.federation.steps import Step
 from feddag.federation.terms import StudyTerms
-from feddag.federation.wire import encode_task
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def replay(path: Path, terms: StudyTerms, learn: Learn) -> Replay:
                 elif entry["event"] == "message" and "decisions" in entry:
                     questions += 1
                     expected = _expected(course, entry)
-                    if expected is None or not _asks(entry, expected):
+                    if expected is None or not same_question(expected, read_in_full(path, line, entry)):
                         name = "" if expected is None else expected.name
                         deviations.append(Deviation(line, int(entry["round"]), str(entry["task"]), name))
         finally:
@@ -89,22 +86,6 @@ def _expected(course: Course, entry: dict[str, Any]) -> Task | None:
         return None
 
 
-def _asks(entry: dict[str, Any], expected: Task) -> bool:
-    if "content" in entry:
-        return same_question(expected, base64.b64decode(entry["content"]))
-    return hashlib.sha256(encode_task(expected)).hexdigest() == entry["payload"]
-
-
 def _step(path: Path, line: int, entry: dict[str, Any]) -> Step:
-    """Return a sum that was shown: it stands in the log, or in a file beside it if it is large."""
-    content = base64.b64decode(entry["content"]) if "content" in entry else _beside(path, entry["file"])
-    if hashlib.sha256(content).hexdigest() != entry["payload"]:
-        raise BrokenLogError(path, line, f"the sum of round {entry['round'] + 1} is not the one that was written")
-    return Step.of(from_text(content.decode())["step"])
-
-
-def _beside(path: Path, file: str) -> bytes:
-    place = path.parent / file
-    if not place.is_file():
-        raise FeddagError(f"{place} is not there: the log needs it for a sum that is too large for a line. Restore it.")
-    return place.read_bytes()
+    """Return a sum that was shown."""
+    return Step.of(from_text(read_in_full(path, line, entry).decode())["step"])

@@ -9,8 +9,7 @@ before would rest on fewer sites than its policy allows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from itertools import combinations
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +38,23 @@ def fewest_sites(
     if len(distinct) < 2:
         return len(next(iter(distinct), names))
     matrix = np.array([[name in roster for name in names] for roster in distinct], dtype=float)
-    rank = np.linalg.matrix_rank(matrix)
-    largest = min(map(len, distinct))
-    for size in range(1, min(largest, most or largest) + 1):
-        for group in combinations(range(len(names)), size):
-            if np.linalg.matrix_rank(np.delete(matrix, group, axis=1)) < rank:
-                return size
-    return min(largest, (most or largest) + 1)
+    # sites that were in the same sums are in the same combinations: many sites make few groups
+    groups, sizes = np.unique(matrix, axis=1, return_counts=True)
+    rank = np.linalg.matrix_rank(groups)
+    fewest = min(map(len, distinct))
+    for chosen in _of_at_most(sizes.tolist(), min(fewest - 1, most or fewest)):
+        about = sum(sizes[place] for place in chosen)
+        if about < fewest and np.linalg.matrix_rank(np.delete(groups, chosen, axis=1)) < rank:
+            fewest = int(about)
+    return fewest if most is None else min(fewest, most + 1)
+
+
+def _of_at_most(sizes: Sequence[int], most: int, start: int = 0) -> Iterator[list[int]]:
+    """Yield the places of all selections of sizes whose sum is not above a number."""
+    for place in range(start, len(sizes)):
+        if sizes[place] <= most:
+            yield [place]
+            yield from ([place, *others] for others in _of_at_most(sizes, most - sizes[place], place + 1))
 
 
 class RosterLedger:

@@ -183,6 +183,8 @@ class SiteEndpoint:
         self._report(f"refused ({reason.word}): {message}")
         with suppress(OSError):
             self._refusals.add()
+            if self._refusals.count <= self._policy.maximum_refusals:  # else a server could fill the disk
+                self._log.record_refusal(request if request in _REQUESTS else "unknown", reason.word)
         return {"refusal": reason.word}
 
     def _join(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -430,21 +432,21 @@ class _RefusalCount:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._count = int(json.loads(path.read_bytes())) if path.exists() else 0
+            self.count = int(json.loads(path.read_bytes())) if path.exists() else 0
         except (TypeError, ValueError):
             raise FeddagError(f"{path} does not say how often this site has refused. Restore it from a copy.") from None
 
     def check(self, site: str, most: int) -> None:
-        if self._count >= most:
+        if self.count >= most:
             raise FeddagError(
-                f"Site {site!r} has refused {self._count} requests in this study and answers nothing more. See its log "
+                f"Site {site!r} has refused {self.count} requests in this study and answers nothing more. See its log "
                 "for the reasons; then begin a new study."
             )
 
     def add(self) -> None:
-        self._count += 1
+        self.count += 1
         with atomic_write(self._path) as stream:
-            json.dump(self._count, stream)
+            json.dump(self.count, stream)
 
 
 def _finite(array: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ import numpy as np
 from feddag.files import atomic_write
 from feddag.silos import Silo
 
-_TELLING_VALUES = 10
-"""A column with fewer different values may look alike in two tables."""
+_TELLING_CHANGES = 9
+"""A column whose value changes less often from row to row, such as a rare flag, may look alike in two tables."""
 _COLUMNS = "columns.json"
 
 
@@ -40,7 +40,7 @@ def table_folder(tables: Path, silo: Silo) -> Path:
 def _fingerprints(silo: Silo) -> list[str]:
     """Return a digest of each column that tells tables apart; of all columns together, if none does."""
     ranks = [_ranks(column) for column in silo.values.T]
-    telling = [rank for rank in ranks if rank.max(initial=0) + 1 >= _TELLING_VALUES]
+    telling = [rank for rank in ranks if np.count_nonzero(np.diff(rank)) >= _TELLING_CHANGES]
     return sorted({hashlib.sha256(rank.tobytes()).hexdigest() for rank in telling or [np.concatenate(ranks)]})
 
 

@@ -138,7 +138,8 @@ def test_a_finished_study_is_not_run_again(finished):
 
 def test_a_second_process_on_a_kit_is_refused(finished):
     name = finished.names[0]
-    shown = finished.command("site", "--kit", finished.kits[name], "--data", finished.folder / "data" / f"{name}.csv")
+    kit, table = finished.kits[name], finished.table(name)
+    shown = finished.command("site", "--kit", kit, "--data", table, *finished.options)
     assert shown.returncode == 2
     assert "another process runs this kit" in shown.stderr
 

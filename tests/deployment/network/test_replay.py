@@ -67,6 +67,30 @@ def test_sums_too_large_for_a_line_are_read_from_the_files_beside_the_log_and_no
         replayed(net)
 
 
+def test_a_question_too_large_for_a_line_is_compared_number_by_number_too(net, monkeypatch):
+    """Its hash alone would differ wherever another processor rounds otherwise."""
+    monkeypatch.setattr("feddag.federation.audit.MOST_BYTES_IN_FULL", 100)
+
+    def round_otherwise(site, request, content):
+        if request == "work":
+            task = decode_task(content["task"])
+            arrays = {
+                name: array * (1 + 1e-9) if array.dtype == float else array for name, array in task.arrays.items()
+            }
+            numbers = {**task.numbers, **{name: task.numbers[name] * (1 + 1e-9) for name in {"rho"} & {*task.numbers}}}
+            content["task"] = encode_task(replace(task, arrays=arrays, numbers=numbers))
+
+    net.before = round_otherwise
+    with pytest.raises(FeddagError):  # the server's own digest of the question is another
+        net.learn()
+    found = replayed(net)
+    assert (found.questions > 0, found.deviations) == (True, ())
+    question = next((net.memory(NAMES[0]) / "questions").iterdir())
+    question.write_bytes(question.read_bytes() + b" ")
+    with pytest.raises(BrokenLogError, match="the question of round 1 is not the one that was written"):
+        replayed(net)
+
+
 def test_a_log_is_held_against_the_study_that_the_site_agreed_to(net):
     net.learn()
     other = study_of(SEARCH)
