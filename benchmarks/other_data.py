@@ -199,9 +199,16 @@ def hill_climbing(pooled: CheckedSilos, seed: int) -> CausalGraph:
     return CausalGraph(found.loc[list(table.columns), list(table.columns)].to_numpy(), table.columns)
 
 
-PEERS: Mapping[str, Peer] = {"lingam": lingam, "boss": boss, "ges": ges, "cam": cam, "hill-climbing": hill_climbing}
-FOR_LEVELS = ("hill-climbing",)
-"""The others take numbers."""
+def empty(pooled: CheckedSilos, seed: int) -> CausalGraph:
+    """No edge, as a sanity check: its SHD is the number of true edges."""
+    del seed
+    (table,) = pooled
+    return CausalGraph(np.zeros((len(table.columns), len(table.columns))), table.columns)
+
+
+FOR_NUMBERS: Mapping[str, Peer] = {"lingam": lingam, "boss": boss, "ges": ges, "cam": cam, "empty": empty}
+FOR_LEVELS: Mapping[str, Peer] = {"hill-climbing": hill_climbing, "empty": empty}
+PEERS = {**FOR_NUMBERS, **FOR_LEVELS}
 TITLES = {
     OWN: "search, own mechanisms",
     COMMON: "search, common mechanisms",
@@ -210,6 +217,7 @@ TITLES = {
     "ges": "GES",
     "cam": "CAM",
     "hill-climbing": "hill climbing, BDeu",
+    "empty": "no edge",
 }
 
 
@@ -233,11 +241,12 @@ def plan(groups: Sequence[str], asked: argparse.Namespace) -> list[Any]:
     calls = []
     for name in groups:
         group = GROUPS[name]
-        peers = [peer for peer in asked.peers if (peer in FOR_LEVELS) == (group.part == "discrete")]
+        taking = FOR_LEVELS if group.part == "discrete" else FOR_NUMBERS
+        peers = [peer for peer in asked.peers if peer in taking and not group.weights]
         for rows in asked.rows if asked.rows and group.part != "public" else group.rows:
             for seed in asked.seeds if group.sets is None else group.sets:
                 calls += [joblib.delayed(run_search)(name, rows, sharing, seed) for sharing in asked.sharing]
-                calls += [joblib.delayed(run_peer)(name, rows, peer, seed) for peer in peers if not group.weights]
+                calls += [joblib.delayed(run_peer)(name, rows, peer, seed) for peer in peers]
     return calls
 
 
