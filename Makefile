@@ -39,7 +39,7 @@ $(INSTALLED): pyproject.toml
 	  || { echo "feddag needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[baselines,docs,experiments,flare,parquet,report,sql,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[baselines,docs,experiments,flare,parquet,peers,report,sql,dev]'
 	@touch $@
 
 clean:
