@@ -103,12 +103,11 @@ def edge_table(graph: CausalGraph) -> Table:
 
 
 def show_edges(console: Console, learned: Learner) -> None:
-    """Print the edges of a learned graph, and which of them may be there by chance."""
+    """Print the edges of a learned graph, and those that may be chance."""
     console.print(edge_table(learned.graph_))
-    doubtful = {frozenset(edge) for edge in learned.doubtful_edges}
-    if doubtful:
-        names = ", ".join(str(edge) for edge in edges_of(learned.graph_) if {edge.source, edge.target} in doubtful)
-        console.print(f"Perhaps there by chance: {names}", markup=False, soft_wrap=True)
+    if learned.doubtful_edges:
+        names = ", ".join(f"{cause} -> {effect}" for cause, effect in learned.doubtful_edges)
+        console.print(f"Perhaps chance: {names}", markup=False, soft_wrap=True)
 
 
 def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:

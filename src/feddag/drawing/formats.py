@@ -13,8 +13,6 @@ _HEADINGS = {
     "absent_error": "± standard error",
     "reversed": "evidence lost if reversed",
     "reversed_error": "± its standard error",
-    "reversed_any_noise": "the same whatever the noise's shape",
-    "reversed_any_noise_error": "± standard error of that",
     "directed": "direction is sure",
     "low": "at least",
     "high": "at most",

@@ -234,7 +234,7 @@ class Learner(BaseEstimator, ABC):
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
-        """Edges of the graph that may be there by chance, where the learner can tell."""
+        """Edges that the learner found and that may be chance, where it can tell; its graph may leave them out."""
         check_is_fitted(self)
         return ()
 

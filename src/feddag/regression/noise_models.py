@@ -44,7 +44,7 @@ _LARGEST_SQUARE = 10.0
 """No row counts for more in the fit of the variance."""
 _STEPS = 3
 """Of Fisher scoring, for the variance."""
-_BEYOND_CHANCE = 1.5
+_BEYOND_CHANCE = 1.0
 """Standard deviations by which functions must explain the size of noise better than by chance, to be fitted."""
 _BATCH_VALUES = 2**20
 
@@ -125,17 +125,19 @@ class NoiseModels:
         if not columns.shape[1]:
             return None
         rows = len(residual)
-        within = 0.5 * self._gram[columns[:, :, None], columns[:, None, :]]
-        system = within + _LOG_VARIANCE_PRIOR * np.eye(columns.shape[1])
-        inverse = np.linalg.inv(system)
+        system = 0.5 * self._gram[columns[:, :, None], columns[:, None, :]]
+        system += _LOG_VARIANCE_PRIOR * np.eye(columns.shape[1])
         square = residual**2 + LEAST_VARIANCE
         square /= square.mean(axis=0)
         start = np.log(square + 1e-4)
         start -= start.mean(axis=0)
-        varying = _seems_to_vary(start, self._cross(start, columns), inverse, within)
+        cross = self._cross(start, columns)
+        explained = 0.5 * (cross * np.linalg.solve(system, cross[..., None])[..., 0]).sum(axis=1) / start.var(axis=0)
+        by_chance = columns.shape[1]
+        varying = np.flatnonzero(explained > by_chance + _BEYOND_CHANCE * np.sqrt(2 * by_chance))
         if not len(varying):
             return None
-        columns, inverse, square = columns[varying], inverse[varying], square[:, varying]
+        columns, square, inverse = columns[varying], square[:, varying], np.linalg.inv(system[varying])
         log_variance, found = np.zeros(square.shape), np.zeros(columns.shape)
         target = 0.4 * start[:, varying]  # shrunk: logarithms of squares spread widely
         for _ in range(_STEPS):
@@ -153,18 +155,6 @@ class NoiseModels:
         self, target: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]
     ) -> Float[np.ndarray, "family column"]:
         return np.take_along_axis(self._features.T @ target, columns.T, axis=0).T
-
-
-def _seems_to_vary(
-    start: Float[np.ndarray, "row family"],
-    cross: Float[np.ndarray, "family column"],
-    inverse: Float[np.ndarray, "family column column"],
-    within: Float[np.ndarray, "family column column"],
-) -> Int[np.ndarray, " varying"]:
-    """List the families whose noise may have a size that varies: the others' functions explain it as well as chance."""
-    explained = 0.5 * np.einsum("fi,fij,fj->f", cross, inverse, cross) / start.var(axis=0)
-    by_chance = np.einsum("fij,fji->f", inverse, within)
-    return np.flatnonzero(explained > by_chance + _BEYOND_CHANCE * np.sqrt(2 * by_chance))
 
 
 def evenly_spaced(rows: int) -> Int[np.ndarray, " chosen"]:

@@ -25,7 +25,7 @@ from feddag.regression.noise_models import NoiseModels, row_log_densities
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
-MOST_FURTHER = 3
+MOST_FURTHER = 2
 """Of the parents that a family does not have, models of noise look at so many."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""

@@ -65,6 +65,14 @@ class Directions:
     graph: Graph
     evidence: list[EdgeEvidence]
 
+    def sure_edges(self) -> Graph:
+        """Return the graph without the edges of which it is not sure that they are there."""
+        graph = self.graph.copy()
+        for each in self.evidence:
+            if not each.present:
+                graph[each.cause, each.effect] = graph[each.effect, each.cause] = 0
+        return graph
+
     def table(self, names: Sequence[str]) -> pd.DataFrame:
         """Return a row per edge, with names of variables."""
         named = [each._replace(cause=names[each.cause], effect=names[each.effect]) for each in self.evidence]

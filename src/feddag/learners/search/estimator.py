@@ -5,12 +5,13 @@ of a flexible regression (`evidence`). A search over orders of the variables wit
 et al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS
 2023) is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
 
-Assumes: one DAG behind all sites, no hidden common causes, additive noise that is normal and independent of the causes.
-Directions are found where mechanisms are nonlinear or, with `noise="equal"`, where all variables have noise of the
-same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete tables
-and, with continuous causes, by logistic regressions (`mixed`), with `noise="free"` only. Common mechanisms of theirs
-would take counts of combinations of levels over all sites, and many of these are of few rows: so where a variable is
-discrete, `sharing="all"` scores as `sharing="graph"` does.
+Assumes: one DAG behind all sites, no hidden common causes, and noise that is added to a smooth function of the causes:
+of any shape, of a size that may depend on the causes, and bent with the sum by a monotone function or not. Directions
+are found where mechanisms are nonlinear or noise is not normal or, with `noise="equal"`, where all variables have noise
+of the same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete
+tables and, with continuous causes, by logistic regressions (`mixed`), with `noise="free"` only. Common mechanisms of
+theirs would take counts of combinations of levels over all sites, and many of these are of few rows: so where a variable
+is discrete, `sharing="all"` scores as `sharing="graph"` does.
 """
 
 from __future__ import annotations
@@ -69,18 +70,20 @@ class EvidenceSearch(FederatedLearner):
         confidence: A direction is reported if it is better than the other with at least this confidence, by the
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
             which edges are surely there.
+        keep_doubtful: Whether `graph_` also has the edges that are not surely there.
         seed: The seed of the restarts.
         workers: Threads that the work is spread over; the machine's cores where it is None.
 
     Attributes:
-        graph_: The learned `CausalGraph`; directions that the data cannot tell are left open (a PDAG).
+        graph_: The learned `CausalGraph`: the edges that are surely there, with directions that the data cannot tell
+            left open (a PDAG).
         dag_: The graph of greatest evidence itself, every edge directed.
         edge_scores_: By how much an edge raises the total log-evidence (natural logarithm): of edges of `dag_`, against
             the graph without it; of all others, against adding it (negative). 0 where knowledge, or a cycle, rules
             it out.
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
-            the other direction (`reversed`; if noise need not be normal, `reversed_any_noise`), with standard errors,
-            and whether it is sure that the edge is there at all (`present`) and that it points this way (`directed`).
+            the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
+            (`present`) and that it points this way (`directed`).
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
@@ -105,6 +108,7 @@ class EvidenceSearch(FederatedLearner):
         "start": constraints.names | constraints.none,
         **knowledge.CONSTRAINTS,
         "confidence": constraints.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
+        "keep_doubtful": constraints.boolean,
         "seed": SEED,
         "workers": WORKERS,
     }
@@ -118,7 +122,7 @@ class EvidenceSearch(FederatedLearner):
     sharing: Literal["graph", "all"] = "graph"
     noise: Literal["free", "equal"] = "free"
     _: KW_ONLY
-    restarts: int = 10
+    restarts: int = 5
     time_budget: float | None = None
     start: Sequence[str] | None = None
     required: Edges = ()
@@ -126,6 +130,7 @@ class EvidenceSearch(FederatedLearner):
     tiers: Sequence[Sequence[str]] = ()
     exogenous: Sequence[str] = ()
     confidence: float = 0.95
+    keep_doubtful: bool = False
     seed: int = 0
     workers: int | None = None
 
@@ -197,7 +202,8 @@ class EvidenceSearch(FederatedLearner):
             directions = coordinator.weigh(best.dag, self.confidence)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
-        self.graph_ = CausalGraph(directions.graph, columns, scores)
+        reported = directions.graph if self.keep_doubtful else directions.sure_edges()
+        self.graph_ = CausalGraph(reported, columns, scores)
         self.edge_evidence_ = directions.table(columns)
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
         self.score_ = best.score
