@@ -24,8 +24,6 @@ from jaxtyping import Float, Int
 
 from feddag.regression.evidence import LEAST_VARIANCE, average_evidence
 
-MOST_ROWS = 10_000
-"""Of more rows, so many are looked at, evenly spaced: they tell the shape of noise well enough."""
 _BANDWIDTHS = (0.35, 0.9)
 """Of the kernels, times the fifth root of the number of rows."""
 _SHAPE_PRICE = 0.3
@@ -63,10 +61,11 @@ class NoiseModels:
     """The models of one site's noise."""
 
     def __init__(self, features: Float[np.ndarray, "row feature"]) -> None:
-        """`features` are functions of single variables, on which the size of noise may depend."""
-        self._chosen = evenly_spaced(len(features))
-        chosen = features[self._chosen]
-        self._features = chosen - chosen.mean(axis=0)
+        """`features` are functions of single variables, on which the size of noise may depend.
+
+        Their precision is that of all that is computed.
+        """
+        self._features = features - features.mean(axis=0)
         self._gram = self._features.T @ self._features
 
     def gains(
@@ -91,9 +90,9 @@ class NoiseModels:
 
     def row_losses(
         self, residuals: Float[np.ndarray, "row family"], columns: Sequence[Int[np.ndarray, " column"]]
-    ) -> tuple[Int[np.ndarray, " chosen"], Float[np.ndarray, "chosen family"]]:
-        """Return some rows, `MOST_ROWS` at most, and their negative log-likelihood by the best model of the noise."""
-        losses = np.empty((len(self._chosen), len(columns)))
+    ) -> Float[np.ndarray, "row family"]:
+        """Return the negative log-likelihood of every row by the best model of each family's noise."""
+        losses = np.empty(residuals.shape)
         for families, residual, chosen in self._batches(residuals, columns):
             options = _row_losses(residual)
             fits = self._fits_of_sizes(residual, chosen)
@@ -104,18 +103,18 @@ class NoiseModels:
                     options[-1][:, varying] = rows + np.log(deviations) + price
             best = np.argmin([rows.mean(axis=0) for rows in options], axis=0)
             losses[:, families] = np.stack(options)[best, :, np.arange(len(families))].T
-        return self._chosen, losses
+        return losses
 
     def _batches(self, residuals: np.ndarray, columns: Sequence[np.ndarray]):
         """Take families with as many functions together, and of them as many as fit into memory."""
         widths = np.array([len(each) for each in columns], dtype=int)
-        step = max(1, _BATCH_VALUES // len(self._chosen))
+        step = max(1, _BATCH_VALUES // len(residuals))
         for width in np.unique(widths):
             families = np.flatnonzero(widths == width)
             for start in range(0, len(families), step):
                 batch = families[start : start + step]
                 chosen = np.array([columns[family] for family in batch], dtype=int).reshape(len(batch), width)
-                residual = residuals[np.ix_(self._chosen, batch)]
+                residual = residuals[:, batch].astype(self._features.dtype)
                 yield batch, residual - residual.mean(axis=0), chosen
 
     def _fits_of_sizes(
@@ -142,7 +141,7 @@ class NoiseModels:
         target = 0.4 * start[:, varying]  # shrunk: logarithms of squares spread widely
         for _ in range(_STEPS):
             found = 0.5 * (inverse @ self._cross(target, columns)[..., None])[..., 0]
-            weights = np.zeros((self._features.shape[1], len(columns)))
+            weights = np.zeros((self._features.shape[1], len(columns)), self._features.dtype)
             np.put_along_axis(weights, columns.T, found.T, axis=0)
             log_variance = np.clip(self._features @ weights, -_LARGEST_LOG_VARIANCE, _LARGEST_LOG_VARIANCE)
             scaled = square * np.exp(-log_variance)
@@ -155,11 +154,6 @@ class NoiseModels:
         self, target: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]
     ) -> Float[np.ndarray, "family column"]:
         return np.take_along_axis(self._features.T @ target, columns.T, axis=0).T
-
-
-def evenly_spaced(rows: int) -> Int[np.ndarray, " chosen"]:
-    """Return the rows that are looked at, at most `MOST_ROWS`."""
-    return np.linspace(0, rows - 1, min(rows, MOST_ROWS)).astype(int)
 
 
 def normal_log_likelihood(residuals: Float[np.ndarray, "row family"]) -> Float[np.ndarray, " family"]:
@@ -191,10 +185,10 @@ def shaped_log_likelihoods(
     cell += np.arange(families) * len(_GRID)
     size = families * len(_GRID)
     counts = np.bincount(cell.ravel(), (1 - beyond).ravel(), size) + np.bincount(cell.ravel() + 1, beyond.ravel(), size)
-    counts = counts.reshape(families, len(_GRID)).T
+    counts = counts.reshape(families, len(_GRID)).T.astype(residuals.dtype)
     found, logarithms, price = [], [], _SHAPE_PRICE * np.log(rows) / rows
-    for kernel, own in _kernels(rows):
-        density = np.maximum(kernel @ counts - own, 0.0) / rows + _FAR_OUT[:, None] / rows
+    for kernel, own in _kernels(rows, residuals.dtype):
+        density = (np.maximum(kernel @ counts - own, 0.0) + _FAR_OUT.astype(counts.dtype)[:, None]) / rows
         logarithm = np.log(density)
         logarithms.append(logarithm)
         found.append((counts * logarithm).sum(axis=0) / rows + log_slope.mean(axis=0) - price)
@@ -202,14 +196,14 @@ def shaped_log_likelihoods(
 
 
 @lru_cache(maxsize=16)
-def _kernels(rows: int) -> list[tuple[Float[np.ndarray, "grid grid"], float]]:
+def _kernels(rows: int, precision: np.dtype) -> list[tuple[Float[np.ndarray, "grid grid"], float]]:
     """Return the kernel of each bandwidth between all places of the grid, and its height at its own place."""
-    distance = _GRID[:, None] - _GRID
-    widths = [max(each * rows**-0.2, _STEP) for each in _BANDWIDTHS]
-    heights = [1 / (width * np.sqrt(2 * np.pi)) for width in widths]
-    return [
-        (height * np.exp(-0.5 * (distance / width) ** 2), height) for width, height in zip(widths, heights, strict=True)
-    ]
+    distance, kernels = _GRID[:, None] - _GRID, []
+    for bandwidth in _BANDWIDTHS:
+        width = max(bandwidth * rows**-0.2, _STEP)
+        height = 1 / (width * np.sqrt(2 * np.pi))
+        kernels.append(((height * np.exp(-0.5 * (distance / width) ** 2)).astype(precision), height))
+    return kernels
 
 
 def _row_losses(residuals: Float[np.ndarray, "row family"]) -> list[Float[np.ndarray, "row family"]]:

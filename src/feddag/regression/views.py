@@ -27,6 +27,8 @@ Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
 MOST_FURTHER = 2
 """Of the parents that a family does not have, models of noise look at so many."""
+MOST_ROWS, MOST_ROWS_OF_QUICK = 10_000, 400
+"""Models of noise look at so many rows, evenly spaced: these tell it well enough, and quick regressions need less."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""
 
@@ -83,7 +85,14 @@ class View:
 
     @cached_property
     def _noise(self) -> NoiseModels:
-        return NoiseModels(self.coarse_features)
+        return NoiseModels(self.coarse_features[evenly_spaced(self.rows, MOST_ROWS)])
+
+    @cached_property
+    def _quick_rows(self) -> tuple[Int[np.ndarray, " quick"], Float[np.ndarray, "quick feature"], NoiseModels]:
+        """Return the rows for quick regressions, their features, and the models of their noise in single precision."""
+        chosen = evenly_spaced(self.rows, MOST_ROWS_OF_QUICK)
+        features = self.coarse_features[chosen].astype(np.float32)
+        return chosen, features, NoiseModels(features)
 
     def _coarse_given(self, precisions: bytes | None) -> CoarseEvidence:
         known = None if precisions is None else np.frombuffer(precisions)
@@ -147,22 +156,23 @@ class View:
         unknown = [family for family in families if family not in self._known_gains]
         for size in {len(parents) for _, parents in unknown}:
             batch = [family for family in unknown if len(family[1]) == size]
-            step = max(1, _BATCH_VALUES // self.rows)
+            step = _BATCH_VALUES // MOST_ROWS_OF_QUICK
             for some in (batch[start : start + step] for start in range(0, len(batch), step)):
                 columns = _coarse_columns([parents for _, parents in some])
                 residuals = self._coarse_residuals(np.array([child for child, _ in some]), columns)
-                gains = self._noise.gains(residuals, list(columns))
+                gains = self._quick_rows[2].gains(residuals, list(columns))
                 self._known_gains.update(zip(some, gains.tolist(), strict=True))
 
     def _coarse_residuals(
         self, children: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]
     ) -> Float[np.ndarray, "row family"]:
-        """Return what quick regressions of families with as many parents leave unexplained."""
+        """Return what quick regressions of families with as many parents leave unexplained, in some rows."""
+        chosen, features, _ = self._quick_rows
         products = self.gram[columns, children[:, None] * FUNCTIONS] / LINEAR_WEIGHT
         systems = self.gram[columns[:, :, None], columns[:, None, :]] + np.eye(columns.shape[1])
-        weights = np.zeros((len(self.gram), len(children)))
+        weights = np.zeros((len(self.gram), len(children)), np.float32)
         np.put_along_axis(weights, columns.T, np.linalg.solve(systems, products[..., None])[..., 0].T, axis=0)
-        return self.features.values[:, children] - self.coarse_features @ weights
+        return self.features.values[np.ix_(chosen, children)].astype(np.float32) - features @ weights
 
     def given_all_others(self) -> Float[np.ndarray, " node"]:
         """Score each variable given all others by quick regressions, with noise of any shape."""
@@ -175,7 +185,8 @@ class View:
             fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
             scores[child] = fit.score
             residuals[:, child] = values - self.coarse_features[:, columns] @ coefficients(gram, cross, fit)
-        return scores - self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes) - self._log_slopes.mean(axis=0)
+        gains = self._noise.gains(self._of_some_rows(residuals), [np.zeros(0, dtype=int)] * nodes)
+        return scores - gains - self._log_slopes.mean(axis=0)
 
     def fit(
         self,
@@ -200,8 +211,8 @@ class View:
                 residuals[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
         if precisions is not None:
             return Fits(scores, scores, residuals)
-        gains = self._noise.gains(residuals, _columns_by_family(parents)) + self._log_slopes.mean(axis=0)[children]
-        return Fits(scores - gains, scores, residuals)
+        gains = self._noise.gains(self._of_some_rows(residuals), _columns_by_family(parents))
+        return Fits(scores - gains - self._log_slopes.mean(axis=0)[children], scores, residuals)
 
     def row_losses(
         self,
@@ -210,12 +221,19 @@ class View:
         residuals: Float[np.ndarray, "row family"],
         precisions: Float[np.ndarray, " node"] | None,
     ) -> Float[np.ndarray, "row family"]:
-        """Return the negative log-likelihood of rows, of each family by the best model of its noise."""
+        """Return the negative log-likelihood of rows, `MOST_ROWS` at most, by the best model of each family's noise."""
         if precisions is not None:
             return row_losses(residuals, 1 / precisions[children])
-        chosen, losses = self._noise.row_losses(residuals, _columns_by_family(parents))
-        log_slopes = self._log_slopes if len(self._log_slopes) == 1 else self._log_slopes[chosen]
-        return losses - log_slopes[:, children]
+        losses = self._noise.row_losses(self._of_some_rows(residuals), _columns_by_family(parents))
+        return losses - self._of_some_rows(self._log_slopes)[:, children]
+
+    def _of_some_rows(self, values: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "chosen column"]:
+        return values[evenly_spaced(len(values), MOST_ROWS)]
+
+
+def evenly_spaced(rows: int, most: int) -> Int[np.ndarray, " chosen"]:
+    """Return the positions of all rows, or of so many."""
+    return np.linspace(0, rows - 1, min(rows, most)).astype(int)
 
 
 def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):

@@ -10,8 +10,8 @@ of any shape, of a size that may depend on the causes, and bent with the sum by 
 are found where mechanisms are nonlinear or noise is not normal or, with `noise="equal"`, where all variables have noise
 of the same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete
 tables and, with continuous causes, by logistic regressions (`mixed`), with `noise="free"` only. Common mechanisms of
-theirs would take counts of combinations of levels over all sites, and many of these are of few rows: so where a variable
-is discrete, `sharing="all"` scores as `sharing="graph"` does.
+theirs would take counts of combinations of levels over all sites, and many of these are of few rows: so where a
+variable is discrete, `sharing="all"` scores as `sharing="graph"` does.
 """
 
 from __future__ import annotations

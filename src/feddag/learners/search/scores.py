@@ -192,7 +192,7 @@ class Scores(ABC):
 class OwnScores(Scores):
     """Every site has its own mechanisms and scores them itself: sums of one number per family."""
 
-    guesses: ClassVar = 48  # a round costs more than so many
+    guesses: ClassVar = 12  # a round costs more than so many
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         return self._ask(tasks.NEIGHBOURHOODS, self._task(families))["scores"]
