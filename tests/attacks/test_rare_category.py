@@ -282,8 +282,7 @@ def family_score(x, flag):
     """Return a site's score of a number given a flag; with the flag constant at all other sites, a sum tells it."""
     kinds = (Kind("binary", (0, 1)), CONTINUOUS)
     site = MixedMechanisms(Silo("here", ("flag", "x"), np.column_stack([flag, x]), kinds))
-    family = {"children": np.array([1]), "parents": np.array([[1, 0]]), "reference": np.zeros((0, 2), np.uint8)}
-    return site._scores(family)["scores"][0]
+    return site._views[0].fit(np.array([1]), np.array([[True, False]]), None).with_normal_noise[0]
 
 
 def rebuilt_by_its_score(score, rows):
@@ -319,6 +318,6 @@ def test_a_site_s_search_leaves_out_what_rests_on_one_row():
 
     def used(minimum_cell):
         silo = Silo("here", ("one", "other", "x"), np.column_stack([one, other, x]), kinds, minimum_cell=minimum_cell)
-        return np.linalg.matrix_rank(MixedMechanisms(silo)._features.joint((0, 1), 200))
+        return np.linalg.matrix_rank(MixedMechanisms(silo)._contrasts.joint((0, 1), 200))
 
     assert (used(1), used(2), used(5)) == (4, 3, 3)  # each of the four combinations, or a constant and each flag
