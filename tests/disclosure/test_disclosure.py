@@ -13,6 +13,7 @@ from feddag.deployment.site import StudyTable, build_site
 from feddag.disclosure import Disclosure, disclose, disclose_log, disclose_quickly, disclosed, figures, with_table
 from feddag.disclosure.disclose import fewest_rows
 from feddag.disclosure.kept import keep, kept_for
+from feddag.disclosure.replay import join_questions, record_course
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog
 from feddag.federation.identities import Authority, Trust
@@ -67,6 +68,17 @@ def test_all_five_figures_have_a_sentence(of_moments, of_scores):
             "A lying server adds",
         ]
         assert all(figure.value and figure.sentence.endswith(".") for figure in figures(found))
+
+
+def test_joined_questions_bring_the_same_numbers_in_fewer_tasks():
+    study = _study('name = "search"')
+    silo = _silo(study)
+    course = record_course(study, [replace(silo, name=f"s{place}") for place in range(3)])
+    joined = join_questions(course)
+    assert len(joined.tasks) < len(course.tasks)
+    assert {task.name for task in joined.tasks} == {task.name for task in course.tasks}
+    apart, together = np.sort(course.vector(silo)), np.sort(joined.vector(silo))
+    np.testing.assert_allclose(together, apart, rtol=1e-9, atol=1e-12)
 
 
 def test_the_same_seed_gives_the_same_figures(of_moments):

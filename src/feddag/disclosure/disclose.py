@@ -13,7 +13,7 @@ from feddag.deployment.study_tasks import SET_SCALE
 from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, hidden_value, inverse_root, membership
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
-from feddag.disclosure.replay import Course, answers, record_course
+from feddag.disclosure.replay import Course, answers, join_questions, record_course
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.rosters import fewest_sites
@@ -183,6 +183,7 @@ class _Replay:
         # where some sites are drawn for each sum, a sum of so many stands for all
         self._names = [site.name for site in course.study.sites][: min(len(task.participants) for task in course.tasks)]
         self._done, self._progress = 0, progress
+        course = join_questions(course)
         probe = [self._silo(population.draw(_SMALL_TABLE, rng)) for _ in range(2)]
         additive = _additive(course, population, probe)
         exact = bool(additive.mean() > 0.5)

@@ -2,13 +2,16 @@
 
 A learner is a function of its parameters, of the sums, and of what it decided otherwise, such as by the clock. Resumed,
 it begins anew and finds both here, until it asks for what was never answered: no site works on a round twice.
+
+A site promises to enter one sum of a round and no other. So the server keeps the members of a sum before it asks them
+for that promise: killed before it has the sum, it asks for the same one again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from feddag.federation.secure.messages import from_text, to_text
 from feddag.federation.steps import Step
 from feddag.files import atomic_write
 
-_DECISIONS = "decisions.json"
+_DECISIONS, _MEMBERS = "decisions.json", "members.json"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,25 @@ class Journal:
             except OSError as error:
                 raise not_kept(self._folder, error) from None
         return decisions[question]
+
+    def members(self, round_: int) -> tuple[str, ...]:
+        """Return the sites that a round's sum must hold, since some of them may have promised it; empty if none has."""
+        path = self._folder / _MEMBERS
+        if not path.exists():
+            return ()
+        try:
+            content = json.loads(path.read_text())
+            return tuple(map(str, content["members"])) if content["round"] == round_ else ()
+        except (KeyError, TypeError, ValueError):
+            raise FeddagError(f"{path} names no sites of a sum. Restore it, or start the study anew.") from None
+
+    def settle(self, round_: int, members: Sequence[str]) -> None:
+        """Keep the sites that a round's sum must hold before any of them promises so; no sites take that back."""
+        try:
+            with atomic_write(self._folder / _MEMBERS) as stream:
+                json.dump({"round": round_, "members": list(members)}, stream)
+        except OSError as error:
+            raise not_kept(self._folder, error) from None
 
     def path(self, round_: int) -> Path:
         """Return the file of a round."""

@@ -150,9 +150,10 @@ class ServerEndpoint:
         traffic, attempt = Traffic(), 0
         while True:
             self._take_back(needed, participants)
-            members = self._members(task, participants, needed)
-            contents = self._contents(message)
+            members: list[str] = []
             try:
+                members = self._members(task, participants, needed)
+                contents = self._contents(message)
                 if self._secure is None:
                     result = self._plain_mean(members, contents, needed, traffic)
                 else:
@@ -173,13 +174,16 @@ class ServerEndpoint:
                 attempt += 1
 
     def _members(self, task: Task, participants: Sequence[str], needed: int) -> list[str]:
-        """Choose who shall be in the sum: all that are reached, unless that would tell about too few sites."""
+        """Choose who shall be in the sum: who has been settled, or all that are reached and tell about enough sites."""
         reached = [site for site in participants if site in self._calls]
         self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
+        if settled := self._journal.members(self._round):
+            self._need_settled(settled, reached)
+            return [site for site in participants if site in settled]
         candidates = [reached, *(list(each) for each in reversed(self._rosters) if set(each) <= set(reached))]
         members = next((each for each in candidates if len(each) >= needed and self._may_be_summed(each)), None)
         if members is None:
-            raise self._waits_for(reached)
+            raise self._too_few(reached)
         return members
 
     def _may_be_summed(self, members: Sequence[str]) -> bool:
@@ -187,14 +191,23 @@ class ServerEndpoint:
         most = self._terms.minimum_sites - 1
         return self._secure is None or most < 1 or fewest_sites([*self._rosters, members], most=most) > most
 
-    def _waits_for(self, present: Sequence[str]) -> FeddagError:
+    def _need_settled(self, settled: Sequence[str], present: Sequence[str]) -> None:
+        """Raise an error where a member of the one sum that this round can have is not there."""
+        if not set(settled) <= set(present):
+            raise self._waits_for(settled, present, "the others may have promised a sum with it, and enter no other")
+
+    def _too_few(self, present: Sequence[str]) -> FeddagError:
         """Return the error of a round that must not do without those who were in the sums before."""
-        missing = [site for site in self._rosters[-1] if site not in present]
-        reasons = {**dict.fromkeys(missing, "out of reach"), **self.absent, **self.refused}
-        message = (
-            f"Round {self._round + 1} waits for {', '.join(f'{site} ({reasons[site]})' for site in missing)}: without "
-            f"it, the sums would tell about fewer than {self._terms.minimum_sites} sites."
+        fewest = self._terms.minimum_sites
+        return self._waits_for(
+            self._rosters[-1], present, f"without it, the sums would tell about fewer than {fewest} sites"
         )
+
+    def _waits_for(self, sites: Sequence[str], present: Sequence[str], why: str) -> FeddagError:
+        missing = [site for site in sites if site not in present]
+        reasons = {**dict.fromkeys(missing, "out of reach"), **self.absent, **self.refused}
+        named = ", ".join(f"{site} ({reasons[site]})" for site in missing)
+        message = f"Round {self._round + 1} waits for {named}: {why}."
         if any(site in self.refused for site in missing):
             return FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
         return PausedError(message)
@@ -261,11 +274,16 @@ class ServerEndpoint:
         for site, reason in round_.drop_other_layouts().items():
             self._turn_away(site, reason)
             del replies[site]
+        self._need_settled(self._journal.members(self._round), list(replies))
         self.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
         if not self._may_be_summed(list(replies)):
-            raise self._waits_for(list(replies))
+            raise self._too_few(list(replies))
         message = round_.survivors_message()
+        self._journal.settle(self._round, round_.survivors)
         replies = self.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
+        never = [site for site in round_.survivors if self.refused.get(site) == Refusal.ROSTER.meaning]
+        if len(round_.survivors) - len(never) < round_.threshold:
+            self._journal.settle(self._round, ())  # too few will ever confirm this sum
         self._take(replies, "confirmed", round_.add_confirmed)
         replies = self.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
         self._take(replies, "revealed", round_.add_revealed)

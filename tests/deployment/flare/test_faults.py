@@ -63,7 +63,8 @@ def test_a_site_that_is_killed_is_waited_for_and_the_study_ends_as_if_it_had_nev
 
 
 def test_a_site_that_is_killed_is_done_without_where_all_allow_it_and_rejoins_with_its_state(federation):
-    federation = federation("minimum_sites = 1", method=SO_MANY_THAT_A_SITE_CAN_RETURN, policy="minimum_sites = 1")
+    policy = "minimum_sites = 1\nmaximum_numbers_per_value = 100"  # so many rounds release 10 of them
+    federation = federation("minimum_sites = 1", method=SO_MANY_THAT_A_SITE_CAN_RETURN, policy=policy)
     site = federation.names[1]
     analyst = federation.run()
     wait_until(lambda: federation.rounds >= 5, analyst)

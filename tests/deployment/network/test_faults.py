@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def test_a_site_that_never_came_is_done_without_and_stays_out(net):
     net.before = lambda site, request, content: None
     _, network = net.learn()
     assert not network.absent
+    assert not network.refused
     assert {step_members(net, k) for k in range(network.rounds)} == {tuple(n for n in NAMES if n != NAMES[2])}
 
 
@@ -161,9 +163,6 @@ def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_h
 
 @pytest.mark.parametrize("moment", ["mask", "reveal"])
 def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(net, tmp_path, moment):
-    class KilledError(BaseException):
-        pass
-
     undisturbed, _ = Net(tmp_path / "other", net.study).learn()
     worked = {name: [] for name in NAMES}
     for name, site in net.sites.items():
@@ -188,10 +187,82 @@ def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(ne
     assert all(len(rounds) == len(set(rounds)) for rounds in worked.values())
 
 
-def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_had_decided(tmp_path, monkeypatch):
-    class KilledError(BaseException):
-        pass
+class KilledError(BaseException):
+    """The server's process ends."""
 
+
+def kill_the_server(net, promised, lost=None):
+    """Kill the server in the third round, once these sites have promised to enter the sum of all but a lost one."""
+    have_promised = {site: Event() for site in promised}
+
+    def before(site, request, content):
+        lose(lost, 2)(site, request, content)
+        if request == "confirm" and net.server().rounds == 2 and site not in promised:
+            for each in have_promised.values():
+                each.wait()
+            raise KilledError
+
+    def after(site, request, reply):
+        if request == "confirm" and net.server().rounds == 2:
+            have_promised[site].set()
+            raise KilledError
+        return reply
+
+    net.before, net.after = before, after
+    with pytest.raises(KilledError):
+        net.learn()
+    net.before, net.after = lambda site, request, content: None, lambda site, request, reply: reply
+
+
+@pytest.mark.parametrize("promised", [NAMES[:3], NAMES[:2], NAMES[:1], ()], ids=len)
+def test_a_server_killed_before_it_has_a_sum_asks_for_the_sum_that_sites_have_promised(loose_net, promised):
+    kill_the_server(loose_net, promised, lost=NAMES[3])
+    _, server = loose_net.learn()
+    assert not server.refused
+    assert step_members(loose_net, 2) == NAMES[:3]
+    assert {step_members(loose_net, k) for k in range(3, server.rounds)} == {NAMES}
+
+
+@pytest.mark.parametrize("moment", ["join", "work", "mask"])
+def test_the_one_sum_that_a_round_can_have_waits_for_its_members(loose_net, moment):
+    kill_the_server(loose_net, NAMES[:2])
+
+    def lost(site, request, content):
+        if site == NAMES[3] and request == moment:
+            raise OutOfReachError("gone")
+
+    loose_net.before = lost
+    with pytest.raises(PausedError, match=rf"Round 3 waits for {NAMES[3]} \(gone\): the others may have promised"):
+        loose_net.learn()
+    loose_net.before = lambda site, request, content: None
+    _, server = loose_net.learn()
+    assert not server.refused
+    assert step_members(loose_net, 2) == NAMES
+
+
+def test_a_sum_that_all_sites_refuse_binds_nobody(loose_net):
+    for site in loose_net.sites.values():
+        site._policy = replace(site._policy, minimum_sites=3)  # stricter than the study
+    loose_net.before = lose(NAMES[3], 2)
+    with pytest.raises(FeddagError, match=r"0 sites .* needs 3"):
+        loose_net.learn()
+    loose_net.before = lambda site, request, content: None
+    _, server = loose_net.learn()
+    assert not server.refused
+    assert step_members(loose_net, 2) == NAMES
+
+
+def test_a_slow_member_of_the_one_sum_that_a_round_can_have_is_waited_for_in_the_same_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+    net = Net(tmp_path, study_of(more=IMPATIENT))
+    kill_the_server(net, NAMES[:2])
+    SlowSites(net, NAMES[3])
+    _, server = net.learn()
+    assert not server.absent
+    assert step_members(net, 2) == NAMES
+
+
+def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_had_decided(tmp_path, monkeypatch):
     time_ = {"now": 0.0}
     monkeypatch.setattr(FitContext, "seconds", property(lambda _: time_["now"]))
     study = study_of('name = "search"\nparameters = { restarts = 4, time_budget = 1.0, seed = 1 }')
