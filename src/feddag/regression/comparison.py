@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
@@ -44,10 +46,19 @@ def spread(
     }
 
 
-def standard_error(
+class StandardErrors(NamedTuple):
+    """The standard errors of differences."""
+
+    over_rows: Float[np.ndarray, " comparison"]
+    """If these sites had drawn other rows."""
+    over_sites: Float[np.ndarray, " comparison"]
+    """If there were other sites of the same kind."""
+
+
+def errors_of_differences(
     answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
-) -> Float[np.ndarray, " comparison"]:
-    """Return the standard error of differences: over sites or over rows, whichever is larger.
+) -> StandardErrors:
+    """Return the standard errors of differences.
 
     Args:
         answer: The weighted mean over sites of what `spread` returns.
@@ -59,4 +70,4 @@ def standard_error(
     between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
     over_sites = between * sites / max(sites - 1, 1)
     over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
-    return np.sqrt(np.maximum(np.maximum(over_sites, over_rows), 0.0))
+    return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), np.sqrt(np.maximum(over_sites, 0.0)))

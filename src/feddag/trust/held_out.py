@@ -11,7 +11,7 @@ from jaxtyping import Float
 from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.graphs import Adjacency
-from feddag.regression.comparison import standard_error
+from feddag.regression.comparison import errors_of_differences
 from feddag.trust import tasks
 
 
@@ -51,4 +51,4 @@ def compare_held_out(
 def standard_errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " comparison"]:
     """Return the standard errors of differences on rows held out."""
     rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
-    return standard_error(answer, answer["row_first"], rows, federation.summed)
+    return np.maximum(*errors_of_differences(answer, answer["row_first"], rows, federation.summed))

@@ -42,6 +42,24 @@ _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
 
+class _Compared(NamedTuple):
+    """By how much a change makes a graph worse, with standard errors."""
+
+    worse: float
+    row_error: float
+    error: float
+
+    @property
+    def over_rows(self) -> Worse:
+        """With the standard error over rows: whether an edge is there is asked of these sites."""
+        return self.worse, self.row_error
+
+    @property
+    def over_all(self) -> Worse:
+        """With the standard error over rows or sites: which way it points must not rest on one of them."""
+        return self.worse, self.error
+
+
 class EdgeEvidence(NamedTuple):
     """By how much the total log-evidence falls without an edge, and if it is reversed, with standard errors."""
 
@@ -106,8 +124,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
 
     graph, evidence = dag.copy(), []
     for k, (i, j) in enumerate(edges):
-        without = compared[k]
-        other_way = compared[len(edges) + k] if alternatives[k] else _RULED_OUT
+        without = compared[k].over_rows
+        other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
         if not sure(*other_way):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
@@ -180,7 +198,7 @@ def _against(now: list[Family], families: Families) -> Change:
     return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
 
 
-def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[Worse], list[float]]:
+def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[_Compared], list[float]]:
     """Measure how much worse each change makes a graph, and the excess fit of each."""
     families = {family: None for change in changes for family, sign in change.items() if sign > 0}
     families |= {family: None for change in changes for family in change}
@@ -189,9 +207,9 @@ def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[Worse], li
     for k, change in enumerate(changes):
         for family, sign in change.items():
             terms[k, position[family]] = sign
-    difference, error, excess = scores.compare(list(families), terms)
-    worse = zip((difference * scores.rows).tolist(), (error * scores.rows).tolist(), strict=True)
-    return list(worse), excess.tolist()
+    found = scores.compare(list(families), terms)
+    worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error])
+    return [_Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
 
 
 def _alternatives(

@@ -18,7 +18,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search import tasks
 from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions, numbers_for_gains
-from feddag.regression.comparison import standard_error
+from feddag.regression.comparison import errors_of_differences
 from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
@@ -50,8 +50,10 @@ class Comparison(NamedTuple):
     """The differences of scores, per row, and their standard errors."""
 
     difference: Float[np.ndarray, " comparison"]
+    row_error: Float[np.ndarray, " comparison"]
+    """The standard error over rows: sure of an edge are those sites that have it."""
     error: Float[np.ndarray, " comparison"]
-    """The standard error: over sites or over rows, whichever is larger."""
+    """The standard error over sites or over rows, whichever is larger."""
     excess_fit: Float[np.ndarray, " comparison"]
     """Of discrete variables' tables: by how many standard deviations they fit better than larger ones do by chance."""
 
@@ -161,9 +163,9 @@ class Scores(ABC):
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
-        error = standard_error(answer, answer["site_mean"], self.rows, self._sites)
+        errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
         fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
-        return Comparison(difference, error, excess_fit(-fit, size))
+        return Comparison(difference, errors.over_rows, np.maximum(*errors), excess_fit(-fit, size))
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
