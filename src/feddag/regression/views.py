@@ -22,6 +22,7 @@ from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_of_products
 from feddag.regression.noise_models import NoiseModels, row_log_densities
+from feddag.regression.residual_checks import Dependence, dependence_on
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
@@ -216,6 +217,17 @@ class View:
         chosen, losses = self._noise.row_losses(residuals, _columns_by_family(parents))
         log_slopes = self._log_slopes if len(self._log_slopes) == 1 else self._log_slopes[chosen]
         return losses - log_slopes[:, children]
+
+    def dependences(
+        self,
+        parents: Bool[np.ndarray, "family node"],
+        residuals: Float[np.ndarray, "row family"],
+    ) -> list[Dependence]:
+        """Measure how far residuals, scaled by the best model of the noise, depend on the parents."""
+        columns = _columns_by_family(parents)
+        chosen, scaled = self._noise.scale(residuals, columns)
+        features = self.coarse_features[chosen]
+        return [dependence_on(features[:, used], scaled[:, k]) for k, used in enumerate(columns)]
 
 
 def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "family node"]):

@@ -1,0 +1,79 @@
+"""Whether what a regression leaves unexplained depends on the causes: if so, a model of the family is wrong.
+
+The size, the skewness and the tails of scaled residuals (Legendre polynomials of their ranks: bounded, whatever the
+noise) are regressed on the functions of the causes. By chance these explain a known share of the variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.polynomial import legendre
+from scipy.stats import rankdata
+
+_DEGREES = (2, 3, 4)
+"""Of the polynomials. The first is the mean, which the regression itself has explained."""
+_RIDGE = 1.0
+_SHIFT = 0.05
+"""By which the slope of shapes is measured, in distances between the quartiles."""
+COPIES = 0.997
+"""Two columns whose rank correlation is at least so large, with either sign, look like copies."""
+
+
+class Dependence(NamedTuple):
+    """The share of variance that functions of the causes explain."""
+
+    explained: float
+    by_chance: float
+    """The share that they explain on average if residuals do not depend on the causes."""
+    variance: float
+    """The variance of the share then."""
+
+
+def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[np.ndarray, " row"]) -> Dependence:
+    """Measure how far the distribution of scaled residuals depends on the causes, by functions of these."""
+    rows, functions = features.shape
+    if not functions:
+        return Dependence(0.0, 0.0, 0.0)
+    residuals = residuals - residuals.mean()
+    shapes = _shapes_at(residuals, residuals)
+    shapes -= shapes.mean(axis=0)
+    features = features - features.mean(axis=0)
+    gram, cross = features.T @ features, features.T @ shapes
+    inverse = np.linalg.inv(gram + _RIDGE * np.eye(functions))
+    shares = (cross * (inverse @ cross)).sum(axis=0) / _spread_by_chance(shapes, residuals)
+    hat = inverse @ gram
+    by_chance, variance = np.trace(hat) / rows, 2 * (hat * hat.T).sum() / rows**2
+    return Dependence(float(shares.mean()), float(by_chance), float(variance / len(_DEGREES)))
+
+
+def _shapes_at(
+    places: Float[np.ndarray, " row"], residuals: Float[np.ndarray, " row"]
+) -> Float[np.ndarray, "row shape"]:
+    """Evaluate the polynomials of the rank that a residual would have in some places."""
+    ordered = np.sort(residuals)
+    below = (np.searchsorted(ordered, places, "left") + np.searchsorted(ordered, places, "right")) / (2 * len(ordered))
+    return legendre.legvander(2 * below - 1, max(_DEGREES))[:, _DEGREES]
+
+
+def _spread_by_chance(
+    shapes: Float[np.ndarray, "row shape"], residuals: Float[np.ndarray, " row"]
+) -> Float[np.ndarray, " shape"]:
+    """Return the sums of squares that the causes explain their share of by chance.
+
+    The regression has fitted chance too: where it lies off by a little, all residuals nearby are shifted, and with
+    them their shapes, by as much as shapes change on average.
+    """
+    step = _SHIFT * (np.quantile(residuals, 0.75) - np.quantile(residuals, 0.25))
+    higher, lower = (_shapes_at(residuals + sign * step, residuals).mean(axis=0) for sign in (1, -1))
+    shift = (higher - lower) / max(2 * step, 1e-9)
+    return np.maximum(((shapes - residuals[:, None] * shift) ** 2).sum(axis=0), (shapes**2).sum(axis=0))
+
+
+def look_like_copies(values: Float[np.ndarray, "row node"]) -> Int[np.ndarray, "pair 2"]:
+    """List the pairs of columns whose ranks are nearly the same, or nearly the reverse."""
+    ranks = rankdata(values, axis=0) - (len(values) + 1) / 2
+    ranks /= np.maximum(np.sqrt((ranks**2).sum(axis=0)), 1e-9)
+    return np.argwhere(np.triu(np.abs(ranks.T @ ranks) >= COPIES, 1))
