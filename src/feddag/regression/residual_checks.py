@@ -43,10 +43,14 @@ def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[n
     features = features - features.mean(axis=0)
     gram, cross = features.T @ features, features.T @ shapes
     inverse = np.linalg.inv(gram + _RIDGE * np.eye(functions))
-    shares = (cross * (inverse @ cross)).sum(axis=0) / _spread_by_chance(shapes, residuals)
+    moved = shapes - residuals[:, None] * _shift(residuals)
+    spread = np.maximum((shapes**2).sum(axis=0), (moved**2).sum(axis=0))
+    shares = (cross * (inverse @ cross)).sum(axis=0) / np.maximum(spread, 1e-9)
+    products = moved.T @ moved
+    alike = (products**2 / np.maximum(np.outer(products.diagonal(), products.diagonal()), 1e-9)).mean()
     hat = inverse @ gram
     by_chance, variance = np.trace(hat) / rows, 2 * (hat * hat.T).sum() / rows**2
-    return Dependence(float(shares.mean()), float(by_chance), float(variance / len(_DEGREES)))
+    return Dependence(float(shares.mean()), float(by_chance), float(variance * alike))
 
 
 def _shapes_at(
@@ -58,18 +62,15 @@ def _shapes_at(
     return legendre.legvander(2 * below - 1, max(_DEGREES))[:, _DEGREES]
 
 
-def _spread_by_chance(
-    shapes: Float[np.ndarray, "row shape"], residuals: Float[np.ndarray, " row"]
-) -> Float[np.ndarray, " shape"]:
-    """Return the sums of squares that the causes explain their share of by chance.
+def _shift(residuals: Float[np.ndarray, " row"]) -> Float[np.ndarray, " shape"]:
+    """Return by how much shapes change on average if residuals are shifted, per unit.
 
-    The regression has fitted chance too: where it lies off by a little, all residuals nearby are shifted, and with
-    them their shapes, by as much as shapes change on average.
+    The regression has fitted chance too: where it lies off by a little, all residuals nearby are shifted, and with them
+    their shapes.
     """
     step = _SHIFT * (np.quantile(residuals, 0.75) - np.quantile(residuals, 0.25))
     higher, lower = (_shapes_at(residuals + sign * step, residuals).mean(axis=0) for sign in (1, -1))
-    shift = (higher - lower) / max(2 * step, 1e-9)
-    return np.maximum(((shapes - residuals[:, None] * shift) ** 2).sum(axis=0), (shapes**2).sum(axis=0))
+    return (higher - lower) / max(2 * step, 1e-9)
 
 
 def look_like_copies(values: Float[np.ndarray, "row node"]) -> Int[np.ndarray, "pair 2"]:
