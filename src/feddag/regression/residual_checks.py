@@ -53,6 +53,19 @@ def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[n
     return Dependence(float(shares.mean()), float(by_chance), float(variance * alike))
 
 
+def deviations_beyond_chance(
+    explained: Float[np.ndarray, "*node"], by_chance: Float[np.ndarray, "*node"], variance: Float[np.ndarray, "*node"]
+) -> Float[np.ndarray, "*node"]:
+    """Return how many standard deviations of a normal distribution the shares lie beyond chance; 0 without causes.
+
+    By chance a share is nearly a multiple of a chi-squared variable, whose cube root is nearly normal (Wilson and
+    Hilferty 1931).
+    """
+    mean = np.maximum(by_chance, 1e-12)
+    spread = np.maximum(variance / (9 * mean**2), 1e-12)
+    return np.where(by_chance > 0, (np.cbrt(explained / mean) - 1 + spread) / np.sqrt(spread), 0.0)
+
+
 def _shapes_at(
     places: Float[np.ndarray, " row"], residuals: Float[np.ndarray, " row"]
 ) -> Float[np.ndarray, "row shape"]:

@@ -16,7 +16,7 @@ from feddag.learners.search.checks import COPIES, DEPENDENT, OUTLIERS, Checks
 from feddag.learners.search.directions import Directions, EdgeEvidence
 from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
-from feddag.regression.residual_checks import dependence_on
+from feddag.regression.residual_checks import dependence_on, deviations_beyond_chance
 from feddag.silos import read_silos
 from feddag.trust import assess
 
@@ -54,10 +54,11 @@ def deviations_of(noise) -> np.ndarray:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         causes = rng.normal(size=(1000, 6))
+        causes -= causes.mean(axis=0)
         values = noise(rng, causes)
+        values -= values.mean()
         residuals = values - causes @ np.linalg.lstsq(causes, values, rcond=None)[0]
-        explained, by_chance, variance = dependence_on(causes, residuals)
-        found.append((explained - by_chance) / np.sqrt(variance))
+        found.append(deviations_beyond_chance(*map(np.array, dependence_on(causes, residuals))))
     return np.array(found)
 
 

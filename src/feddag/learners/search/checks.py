@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
+from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
 CHECK_COLUMNS = ("check", "variables", "figure", "failed")
@@ -43,12 +44,12 @@ class Checks(NamedTuple):
     @classmethod
     def of(cls, answer: dict[str, np.ndarray], rows: int) -> Checks:
         """Take the weighted mean of the sites' answers."""
-        excess = answer["explained"] - answer["by_chance"]
-        error = np.sqrt(answer["variance"] / rows)
-        nodes = len(excess)
+        explained, by_chance, variance = answer["explained"], answer["by_chance"], answer["variance"] / rows
+        nodes = len(explained)
         copies = np.zeros((nodes, nodes))
         copies[np.triu_indices(nodes, 1)] = answer["copies"]
-        return cls(excess, np.where(error > 0, excess / np.maximum(error, 1e-12), 0.0), answer["outliers"], copies)
+        deviations = deviations_beyond_chance(explained, by_chance, variance)
+        return cls(explained - by_chance, deviations, answer["outliers"], copies)
 
     @property
     def dependent(self) -> list[int]:
