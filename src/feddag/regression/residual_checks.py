@@ -16,6 +16,8 @@ from scipy.stats import rankdata
 _DEGREES = (2, 3, 4)
 """Of the polynomials. The first is the mean, which the regression itself has explained."""
 _RIDGE = 1.0
+_DETERMINED = 1e-6
+"""Of a standardised variable whose causes leave less than this unexplained, the residuals are rounding."""
 _SHIFT = 0.05
 """By which the slope of shapes is measured, in distances between the quartiles."""
 COPIES = 0.997
@@ -35,7 +37,7 @@ class Dependence(NamedTuple):
 def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[np.ndarray, " row"]) -> Dependence:
     """Measure how far the distribution of scaled residuals depends on the causes, by functions of these."""
     rows, functions = features.shape
-    if not functions:
+    if not functions or residuals.var() < _DETERMINED:
         return Dependence(0.0, 0.0, 0.0)
     residuals = residuals - residuals.mean()
     shapes = _shapes_at(residuals, residuals)
@@ -46,7 +48,7 @@ def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[n
     moved = shapes - residuals[:, None] * _shift(residuals)
     spread = np.maximum((shapes**2).sum(axis=0), (moved**2).sum(axis=0))
     shares = (cross * (inverse @ cross)).sum(axis=0) / np.maximum(spread, 1e-9)
-    products = moved.T @ moved
+    products = moved.T @ moved  # shapes that vary together are one test rather than several
     alike = (products**2 / np.maximum(np.outer(products.diagonal(), products.diagonal()), 1e-9)).mean()
     hat = inverse @ gram
     by_chance, variance = np.trace(hat) / rows, 2 * (hat * hat.T).sum() / rows**2

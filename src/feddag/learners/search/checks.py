@@ -47,9 +47,9 @@ class Checks(NamedTuple):
         explained, by_chance, variance = answer["explained"], answer["by_chance"], answer["variance"] / rows
         nodes = len(explained)
         copies = np.zeros((nodes, nodes))
-        copies[np.triu_indices(nodes, 1)] = answer["copies"]
+        copies[np.triu_indices(nodes, 1)] = _rounded(answer["copies"])
         deviations = deviations_beyond_chance(explained, by_chance, variance)
-        return cls(explained - by_chance, deviations, answer["outliers"], copies)
+        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies)
 
     @property
     def dependent(self) -> list[int]:
@@ -74,6 +74,11 @@ class Checks(NamedTuple):
         ]
         rows += [(OUTLIERS, name, share, share > 0) for name, share in zip(names, self.outliers.tolist(), strict=True)]
         return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
+
+
+def _rounded(shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
+    """Take what a secure sum adds for 0."""
+    return np.round(shares, 6)
 
 
 def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
