@@ -51,8 +51,13 @@ def dependence_on(features: Float[np.ndarray, "row feature"], residuals: Float[n
     products = moved.T @ moved  # shapes that vary together are one test rather than several
     alike = (products**2 / np.maximum(np.outer(products.diagonal(), products.diagonal()), 1e-9)).mean()
     hat = inverse @ gram
-    by_chance, variance = np.trace(hat) / rows, 2 * (hat * hat.T).sum() / rows**2
-    return Dependence(float(shares.mean()), float(by_chance), float(variance * alike))
+    variance = np.ceil(2 * (hat * hat.T).sum() * alike)
+    return Dependence(_rounded(rows * shares.mean()) / rows, _rounded(np.trace(hat)) / rows, float(variance / rows**2))
+
+
+def _rounded(functions: float) -> float:
+    """Round to half a function: more digits would tell about single rows, and nothing about the assumption."""
+    return float(np.round(2 * functions) / 2)
 
 
 def deviations_beyond_chance(
