@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from feddag.lazy import names_from
 
 if TYPE_CHECKING:
-    from feddag.errors import FeddagError
+    from feddag.errors import AssumptionWarning, FeddagError
     from feddag.graphs import CausalGraph, GraphMetrics, compare, read_graph, write_graph
     from feddag.learners import EvidenceSearch, FedDAG
     from feddag.learners.factory import make_learner, methods
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = version("feddag")
 
 __all__ = [
+    "AssumptionWarning",
     "CausalGraph",
     "EvidenceSearch",
     "FedDAG",
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "feddag.errors": ("FeddagError",),
+    "feddag.errors": ("AssumptionWarning", "FeddagError"),
     "feddag.graphs": ("CausalGraph", "GraphMetrics", "compare", "read_graph", "write_graph"),
     "feddag.learners": ("EvidenceSearch", "FedDAG"),
     "feddag.learners.factory": ("make_learner", "methods"),

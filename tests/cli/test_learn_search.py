@@ -5,6 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 import feddag as package
+from feddag.reports.blocks import Bullets
+from feddag.reports.model import build_report
+from feddag.runs import Run
 
 
 def test_it_learns_with_knowledge_and_writes_what_it_knows(feddag, tmp_path):
@@ -40,3 +43,25 @@ def test_knowledge_that_is_no_edge_or_contradicts_itself_is_one_line(feddag, sit
     assert result.exit_code == 2
     assert "'nowhere', which is no variable" in result.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_failed_checks_are_printed_once_and_stand_in_the_report(feddag, tmp_path):
+    paths = []
+    for silo in package.simulate(3, mechanism="gp", sites=2, rows=200, seed=2).silos:
+        paths.append(tmp_path / f"{silo.name}.csv")
+        table = silo.to_frame()
+        table.assign(twin=2 * table.x1 + 1).to_csv(paths[-1], index=False)
+    run = tmp_path / "run"
+    result = feddag("learn", *paths, "--method", "search", "--restarts", 0, "--out", run)
+    assert result.exit_code == 0, result.output
+    found = "x1 and twin look like copies of each other"
+    assert f"Do not trust this graph as it is. {found}." in result.output.replace("\n", " ")
+    assert result.output.count(f"Warning: {found}") == 1
+    assert "AssumptionWarning" not in result.output
+    checks = pd.read_csv(run / "checks.csv")
+    assert "x1 and twin" in checks.variables[checks.failed].tolist()
+    for told in (True, False):
+        report = build_report(Run.open(run))
+        assert any(item.startswith(found) for block in report.find(Bullets) for item in block.items)
+        if told:
+            (run / "trust.json").unlink()

@@ -251,6 +251,12 @@ HOSTILE = {
         put("terms", 100),
         "all of terms must be whole between -1 and 1",
     ),
+    "a graph to check that has a cycle": (
+        SEARCH,
+        "search.checks",
+        array("dag", lambda graph: np.triu(np.ones_like(graph), 1) | np.eye(4, k=-1, dtype=np.uint8)),
+        "a graph without cycles",
+    ),
     "no scale": (COMMON_SEARCH, "search.gram", put("scale", 0.0), "all of scale must be between 1e-150"),
     "an origin beyond reason": (COMMON_SEARCH, "search.gram", put("origin", 1e200), "all of origin must be between"),
     "no rows": (COMMON_SEARCH, "search.gram", put("rows", 0), "all of rows must be whole between 1 and"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from feddag.cli.interruption import EXIT_CODE, Interruption
 from feddag.cli.progress import shown_progress
+from feddag.errors import AssumptionWarning
 from feddag.learners import Learner, Progress, Status
 from feddag.runs import Run, resume_command
 
@@ -29,6 +31,7 @@ def watched(work: Callable[[Progress], Outcome], *, quiet: bool, resume: str | N
     console = Console(stderr=True, highlight=False)
     try:
         with (
+            warnings.catch_warnings(action="ignore", category=AssumptionWarning),  # the assessment has them
             Interruption(console) as interruption,
             shown_progress(console, quiet=quiet, notice=lambda: interruption.notice) as show,
         ):

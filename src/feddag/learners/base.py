@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
@@ -19,12 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from feddag import constraints
 from feddag.drawing import plots
-from feddag.errors import FeddagError
+from feddag.errors import AssumptionWarning, FeddagError
 from feddag.federation import Ledger
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
 from feddag.learners.checkpointing import FitContext
+from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.knowledge import Edges, Knowledge
 from feddag.learners.registry import METHODS, Regime
 from feddag.learners.status import Progress
@@ -115,7 +117,7 @@ class Learner(BaseEstimator, ABC):
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Learn the graph.
+        """Learn the graph. Warn (`feddag.AssumptionWarning`) if the data are not as the method assumes them.
 
         Args:
             silos: A `Simulation`, or one table per site (a list, or a dict by site name): DataFrames,
@@ -128,7 +130,10 @@ class Learner(BaseEstimator, ABC):
         """
         del y
         tables = read_silos(silos, kinds=kinds) if kinds else silos
-        return self.fit_checked(self.check(tables), FitContext(progress, checkpoint))
+        self.fit_checked(self.check(tables), FitContext(progress, checkpoint))
+        for failed in self.failed_checks:
+            warnings.warn(str(failed), AssumptionWarning, stacklevel=2)
+        return self
 
     def fit_checked(self, silos: CheckedSilos, context: FitContext) -> Self:
         """Learn from checked tables."""
@@ -235,6 +240,12 @@ class Learner(BaseEstimator, ABC):
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
         """Edges that the learner found and that may be chance, where it can tell; its graph may leave them out."""
+        check_is_fitted(self)
+        return ()
+
+    @property
+    def failed_checks(self) -> tuple[FailedCheck, ...]:
+        """What speaks against the assumptions, where the learner checks them."""
         check_is_fitted(self)
         return ()
 

@@ -29,6 +29,7 @@ from feddag.federation.tasks import Output, TaskSpec
 from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
 from feddag.learners.base import Learner, disclosed
 from feddag.learners.checkpointing import FitContext
+from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.federated import FederatedLearner
 from feddag.silos import CheckedSilos, Silo
 from feddag.silos.variable_types import Kind
@@ -187,6 +188,12 @@ class InRegime(FederatedLearner):
         if self.regime == "voting":
             return ((self.graph_, self.guessed_graph),)
         return tuple((each.graph_, each.guessed_graph) for each in self.learners_.values())
+
+    @property
+    def failed_checks(self) -> tuple[FailedCheck, ...]:
+        """What speaks against the assumptions in all rows together; nothing where sites learned alone."""
+        check_is_fitted(self)
+        return self.learners_[POOLED].failed_checks if self.regime == "all" else ()
 
     @property
     def guessed_graph(self) -> CausalGraph:

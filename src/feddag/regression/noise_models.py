@@ -74,19 +74,39 @@ class NoiseModels:
         """Return the gain of each family, whose parents' functions are in these columns of the features."""
         gains = np.empty(len(columns))
         for families, residual, chosen in self._batches(residuals, columns):
-            normal = normal_log_likelihood(residual)
-            shaped, _ = shaped_log_likelihoods(residual)
-            options = np.full((2 * len(shaped) + 2, len(families)), -np.inf)
-            options[0], options[1 : len(shaped) + 1] = 0.0, shaped - normal
-            fits = self._fits_of_sizes(residual, chosen)
-            if fits is not None:
-                varying, deviations, price = fits
-                scaled = residual[:, varying] / deviations
-                volume = np.log(deviations).mean(axis=0) + price + normal[varying]
-                options[len(shaped) + 1, varying] = normal_log_likelihood(scaled) - volume
-                options[len(shaped) + 2 :, varying] = shaped_log_likelihoods(scaled)[0] - volume
+            options, _ = self._log_likelihoods(residual, chosen)
             gains[families] = -average_evidence(-options, len(residual))
         return gains
+
+    def _log_likelihoods(
+        self, residual: Float[np.ndarray, "row family"], columns: Int[np.ndarray, "family column"]
+    ) -> tuple[Float[np.ndarray, "model family"], Sizes | None]:
+        """Return the log-likelihood of each model beyond normal noise: first models of one size, then of varying."""
+        normal = normal_log_likelihood(residual)
+        shaped, _ = shaped_log_likelihoods(residual)
+        options = np.full((2 * len(shaped) + 2, residual.shape[1]), -np.inf)
+        options[0], options[1 : len(shaped) + 1] = 0.0, shaped - normal
+        fits = self._fits_of_sizes(residual, columns)
+        if fits is not None:
+            varying, deviations, price = fits
+            scaled = residual[:, varying] / deviations
+            volume = np.log(deviations).mean(axis=0) + price + normal[varying]
+            options[len(shaped) + 1, varying] = normal_log_likelihood(scaled) - volume
+            options[len(shaped) + 2 :, varying] = shaped_log_likelihoods(scaled)[0] - volume
+        return options, fits
+
+    def scale(
+        self, residuals: Float[np.ndarray, "row family"], columns: Sequence[Int[np.ndarray, " column"]]
+    ) -> Float[np.ndarray, "row family"]:
+        """Return the residuals divided by the size that the best model of each family's noise finds."""
+        scaled = np.empty(residuals.shape)
+        for families, residual, chosen in self._batches(residuals, columns):
+            options, fits = self._log_likelihoods(residual, chosen)
+            if fits is not None:
+                better = options.argmax(axis=0)[fits.varying] >= len(options) // 2
+                residual[:, fits.varying[better]] /= fits.deviations[:, better]
+            scaled[:, families] = residual
+        return scaled
 
     def row_losses(
         self, residuals: Float[np.ndarray, "row family"], columns: Sequence[Int[np.ndarray, " column"]]

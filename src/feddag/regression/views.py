@@ -22,6 +22,7 @@ from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_of_products
 from feddag.regression.noise_models import NoiseModels, row_log_densities
+from feddag.regression.residual_checks import Dependence, dependence_on
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
@@ -226,6 +227,17 @@ class View:
             return row_losses(residuals, 1 / precisions[children])
         losses = self._noise.row_losses(self._of_some_rows(residuals), _columns_by_family(parents))
         return losses - self._of_some_rows(self._log_slopes)[:, children]
+
+    def dependences(
+        self,
+        parents: Bool[np.ndarray, "family node"],
+        residuals: Float[np.ndarray, "row family"],
+    ) -> list[Dependence]:
+        """Measure how far residuals, scaled by the best model of the noise, depend on the parents."""
+        columns = _columns_by_family(parents)
+        scaled = self._noise.scale(self._of_some_rows(residuals), columns)
+        features = self._of_some_rows(self.coarse_features)
+        return [dependence_on(features[:, used], scaled[:, k]) for k, used in enumerate(columns)]
 
     def _of_some_rows(self, values: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "chosen column"]:
         return values[evenly_spaced(len(values), MOST_ROWS)]

@@ -116,6 +116,8 @@ def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
 def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     blocks: list[Block] = []
     assessment = run.assessment()
+    if assessment is None and run.result().failed_checks:
+        blocks.append(Bullets(tuple(map(str, run.result().failed_checks)), "warnings"))
     if assessment is not None:
         blocks.append(Paragraph(assessment.verdict, "verdict"))
         if assessment.warnings:
@@ -136,6 +138,12 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
             "standard errors may be chance.",
             run.table("edge_evidence"),
+        ),
+        (
+            "Whether the data are as the method assumes them",
+            "How far the causes explain the size and shape of a variable's noise beyond chance; and the share of all "
+            "rows that are at sites where two columns look like copies, or few values make up most of the spread.",
+            run.table("checks"),
         ),
     ):
         if table is not None:

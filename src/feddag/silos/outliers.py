@@ -29,13 +29,22 @@ def outlier_warnings(silos: Iterable[Silo]) -> list[str]:
     return [first + (f" The same at {len(others)} more sites." if others else "") for first, *others in found.values()]
 
 
+def has_outliers(values: Float[np.ndarray, " row"]) -> bool:
+    """Say whether few values make up most of a column's spread."""
+    return bool(_shares(values)[max(1, math.floor(FEW * len(values))) - 1] > MOST_OF_THE_VARIANCE)
+
+
+def _shares(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
+    """Return the share of the spread that the farthest value makes up, the two farthest, and so on."""
+    farthest = np.sort((values - np.median(values)) ** 2)[::-1]
+    return farthest.cumsum() / farthest.sum()
+
+
 def _far(values: Float[np.ndarray, " row"]) -> str | None:
-    squares = (values - np.median(values)) ** 2
-    farthest = np.sort(squares)[::-1]
-    shares = farthest.cumsum() / farthest.sum()
-    few = max(1, math.floor(FEW * len(values)))
-    if shares[few - 1] <= MOST_OF_THE_VARIANCE:
+    if not has_outliers(values):
         return None
+    squares, shares = (values - np.median(values)) ** 2, _shares(values)
+    farthest = np.sort(squares)[::-1]
     needed = np.searchsorted(shares, MOST_OF_THE_VARIANCE, side="right")
     is_far = squares >= farthest[needed] / 4  # and those half as far
     far, others = np.unique(values[is_far]), values[~is_far]

@@ -41,7 +41,7 @@ class Assessment:
     """The result of `assess`."""
 
     verdict: str
-    """One sentence: whether it explains rows held out better than no graph, chance, and sorting."""
+    """In short: which assumptions fail, and whether it explains rows held out better than no graph, chance, sorting."""
     warnings: tuple[str, ...]
     sortability: Sortability
     held_out: tuple[HeldOut, ...]
@@ -105,13 +105,14 @@ def assess_federation(
         if key in by_sorting
     }
     edges, sorted_edges = (int(np.triu(each | each.T).sum()) for each in (graph, among_numbers))
-    warnings = warn_after(found, sorted_edges, distances, None if unit_free else unit_free_option(learner))
+    warnings = [str(failed) for failed in learner.failed_checks]
+    warnings += warn_after(found, sorted_edges, distances, None if unit_free else unit_free_option(learner))
     if not edges:
         return Assessment("The graph has no edges: it says nothing about the data.", tuple(warnings), found, ())
     learned = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
     by_sorting = by_sorting if len(numbers) == len(columns) else {}
     results = compare_held_out(federation, learned, rivals(learned, by_sorting))
-    return Assessment(verdict(results), tuple(warnings), found, tuple(results))
+    return Assessment(verdict(results, learner.failed_checks), tuple(warnings), found, tuple(results))
 
 
 def _by_sorting(moments: Moments) -> dict[str, Adjacency]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from feddag.graphs import Adjacency
+from feddag.learners.failed_checks import FailedCheck
 from feddag.trust.held_out import HeldOut
 from feddag.trust.tasks import RANDOM_GRAPHS
 
@@ -36,8 +37,11 @@ def rivals(learned: Adjacency, by_sorting: Mapping[str, Adjacency]) -> dict[str,
     return {EMPTY: [np.zeros_like(learned)], **({RANDOM: shuffled} if sparse else {}), **named}
 
 
-def verdict(results: Sequence[HeldOut]) -> str:
-    """Put the results into one sentence. The first result is the learned graph's own."""
+def verdict(results: Sequence[HeldOut], failed: Sequence[FailedCheck] = ()) -> str:
+    """Put the results into one sentence. The first result is the learned graph's own.
+
+    Where checks of the learner's assumptions have failed, no comparison makes up for that.
+    """
     better, open_, worse = [], [], []
     for result in results[1:]:
         certain = abs(result.difference) > CERTAIN * result.error
@@ -49,6 +53,8 @@ def verdict(results: Sequence[HeldOut]) -> str:
             "Do not trust this graph: it does not explain rows held out better than no graph does "
             f"(difference {nothing.difference:.2g} ± {nothing.error:.1g} nats per row)."
         )
+    if failed:
+        return " ".join(["Do not trust this graph as it is.", *(f"{each.found}." for each in failed)])
     said = f"On rows held out the graph explains the data better than {_listed(better, ' nats per row')}"
     if open_:
         said += f", no better than {_listed(open_)}"

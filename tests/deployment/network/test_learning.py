@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
 
@@ -31,6 +32,16 @@ def test_a_network_gives_what_one_process_gives(tmp_path, method, secure):
     tolerance = {"rtol": 1e-3, "atol": 1e-4} if "notears" in method else {"rtol": 1e-5, "atol": 1e-7}
     np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, **tolerance)
     np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
+
+
+@pytest.mark.parametrize("sharing", ["graph", "all"])
+def test_a_network_checks_assumptions_as_one_process_does(tmp_path, sharing):
+    study = study_of(f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}')
+    here = in_process(study)
+    there, _ = Net(tmp_path, study).learn()
+    assert there.history_.rounds[-1].stage == "checks"
+    pd.testing.assert_frame_equal(*(learner.tables()["checks"] for learner in (there, here)), atol=1e-6)
+    assert there.failed_checks == here.failed_checks
 
 
 @pytest.mark.parametrize("scale", ["site", "federated"])

@@ -66,7 +66,7 @@ def test_what_it_reports_belongs_together(learned):
     assert learned.tables()["edge_evidence"].frequency.between(0, 1).all()
     frame = learned.history_.to_frame()
     assert frame["round"].tolist() == list(range(1, len(frame) + 1))
-    assert set(frame.stage) == {"order", "refinement", "directions"}
+    assert set(frame.stage) == {"order", "refinement", "directions", "checks"}
 
 
 @pytest.mark.parametrize("sharing", ["graph", "all"])

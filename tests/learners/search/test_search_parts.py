@@ -184,8 +184,9 @@ def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     search = OrderSearch(scores, nothing_known(4))
     dag = refine(scores, nothing_known(4), search.graph(search.improve([search.first_order()])[0]))
     weigh(dag, scores, search, nothing_known(4), 0.95)
+    scores.check(dag)
     shapes = {size for _, _, answer in asked.tasks for array in answer.values() for size in np.shape(array)}
-    assert {name for name, *_ in asked.tasks} >= {"search.comparisons"}
+    assert {name for name, *_ in asked.tasks} >= {"search.comparisons", "search.checks"}
     assert rows not in shapes
 
 

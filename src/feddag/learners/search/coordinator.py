@@ -17,6 +17,7 @@ from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.checks import Checks
 from feddag.learners.search.directions import Directions, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
@@ -35,7 +36,7 @@ class SearchRound:
 
     round: int
     stage: str
-    """The stage that asked: order, refinement, or directions."""
+    """The stage that asked: order, refinement, directions, or checks."""
     families: int
     """The number of families scored so far."""
     edges: int | None
@@ -136,6 +137,13 @@ class SearchCoordinator:
         directions = weigh(dag, self.scores, self._orders, self._knowledge, confidence)
         self._report_round()
         return directions
+
+    def check(self, dag: Int8[np.ndarray, "node node"]) -> Checks:
+        """Check whether the assumptions hold that a graph rests on."""
+        self._stage = "checks"
+        checks = self.scores.check(dag)
+        self._report_round()
+        return checks
 
     def _search_first(self, start: list[int] | None) -> Found:
         """Search once; where noise has equal variance, once more with each better estimate of it."""

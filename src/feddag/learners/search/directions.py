@@ -96,6 +96,31 @@ class Directions:
         named = [each._replace(cause=names[each.cause], effect=names[each.effect]) for each in self.evidence]
         return pd.DataFrame(named, columns=list(EdgeEvidence._fields))
 
+    def doubt(self, dependent: Collection[int], copies: Collection[Edge], knowledge: Knowledge) -> Directions:
+        """Leave open what rests on an assumption that fails, unless it is known.
+
+        Args:
+            dependent: Variables whose residuals depend on their causes: edges into them may point the other way.
+            copies: Pairs of variables of which either may stand for the other.
+            knowledge: What is known of the graph.
+        """
+        graph, adjacent = self.graph.copy(), self.graph | self.graph.T
+        pairs = {frozenset(pair) for pair in copies}
+        shared = np.ones_like(adjacent)  # 0 where one of two copies has an edge that the other has not
+        for one, other in copies:
+            shared[[one, other]] &= 1 - (adjacent[one] ^ adjacent[other])
+        shared &= shared.T
+        for i, j, *_ in self.evidence:
+            if (j in dependent or {i, j} in pairs) and not knowledge.impossible[j, i]:
+                graph[j, i] = 1
+        graph = _without_forced(graph)
+        evidence = []
+        for each in self.evidence:
+            i, j = each.cause, each.effect
+            certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
+            evidence.append(each._replace(present=each.present and bool(certain), directed=not graph[j, i]))
+        return Directions(graph, evidence)
+
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
     """Weigh each edge against its absence and its reversal.

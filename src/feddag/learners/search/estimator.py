@@ -35,8 +35,10 @@ from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
 from feddag.learners.base import SEED, WORKERS, edge_table
 from feddag.learners.checkpointing import FitContext
+from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
+from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
 from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
@@ -85,6 +87,10 @@ class EvidenceSearch(FederatedLearner):
             the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
             (`present`) and that it points this way (`directed`).
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
+        checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
+            their size and shape that the causes explain beyond chance), whether two columns look like copies, and
+            whether few values make up most of a column's spread (`figure`: the share of all rows that are at sites
+            where it is so). `fit` warns of those that `failed`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -116,6 +122,7 @@ class EvidenceSearch(FederatedLearner):
     dag_: CausalGraph = field(init=False)
     edge_evidence_: pd.DataFrame = field(init=False)
     edge_frequencies_: pd.DataFrame = field(init=False)
+    checks_: pd.DataFrame = field(init=False)
     score_: float = field(init=False)
     history_: SearchHistory = field(init=False)
 
@@ -200,11 +207,14 @@ class EvidenceSearch(FederatedLearner):
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
             scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
+            checks = coordinator.check(best.dag)
+            directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()
         self.graph_ = CausalGraph(reported, columns, scores)
         self.edge_evidence_ = directions.table(columns)
+        self.checks_ = checks.table(columns, best.dag)
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
         self.score_ = best.score
         self.history_ = coordinator.history
@@ -235,11 +245,18 @@ class EvidenceSearch(FederatedLearner):
         doubtful = self.edge_evidence_[self.edge_evidence_.present.eq(False)]
         return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
 
+    @property
+    def failed_checks(self) -> tuple[FailedCheck, ...]:
+        """What speaks against the assumptions."""
+        check_is_fitted(self)
+        return failed_checks(self.checks_)
+
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the edge scores, and the evidence of each edge."""
+        """Return the evidence of each edge, and the checks of assumptions."""
         tables = super().tables()
         frequencies = self.edge_frequencies_.to_numpy()[np.nonzero(self.dag_.adjacency)]
-        return tables | {"edge_evidence": self.edge_evidence_.assign(frequency=frequencies)}
+        evidence = self.edge_evidence_.assign(frequency=frequencies)
+        return tables | {"edge_evidence": evidence, "checks": self.checks_}
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return what was learned, as a document and arrays."""
@@ -248,6 +265,7 @@ class EvidenceSearch(FederatedLearner):
             "score": self.score_,
             "rounds": [asdict(each) for each in self.history_.rounds],
             "edge_evidence": self.edge_evidence_.to_dict("records"),
+            "checks": self.checks_.to_dict("records"),
         }
         return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_.to_numpy()}
 
@@ -259,6 +277,7 @@ class EvidenceSearch(FederatedLearner):
         self.score_ = document["score"]
         self.history_ = SearchHistory([SearchRound(**each) for each in document["rounds"]])
         self.edge_evidence_ = pd.DataFrame(document["edge_evidence"], columns=list(EdgeEvidence._fields))
+        self.checks_ = pd.DataFrame(document["checks"], columns=list(CHECK_COLUMNS))
         return self
 
 

@@ -18,6 +18,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search import tasks
 from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions, numbers_for_gains
+from feddag.learners.search.checks import Checks
 from feddag.regression.comparison import errors_of_differences
 from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
@@ -79,6 +80,7 @@ class Scores(ABC):
         self._rows: int | None = None
         self._discrete: list[int] = []
         self._compared: dict[str, Comparison] = {}
+        self._checked: dict[str, Checks] = {}
 
     @property
     def neighbourhood(self) -> dict[Family, Float[np.ndarray, " node"]]:
@@ -137,8 +139,10 @@ class Scores(ABC):
                 arrays |= prefixed(f"{k}/{kind}", found)
         for k, comparison in enumerate(self._compared.values()):
             arrays |= prefixed(f"compared/{k}", comparison._asdict())
+        for k, checks in enumerate(self._checked.values()):
+            arrays |= prefixed(f"checked/{k}", checks._asdict())
         document = {"references": len(self._known), "rows": self._rows, "discrete": self._discrete}
-        return document | {"compared": list(self._compared)}, arrays
+        return document | {"compared": list(self._compared), "checked": list(self._checked)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
@@ -146,6 +150,7 @@ class Scores(ABC):
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
+        self._checked = {key: Checks(**under(f"checked/{k}", arrays)) for k, key in enumerate(document["checked"])}
         self._known = []
         for k in range(document["references"]):
             neighbourhood, joint = (
@@ -160,6 +165,13 @@ class Scores(ABC):
         if key not in self._compared:
             self._compared[key] = self._ask_to_compare(families, terms)
         return self._compared[key]
+
+    def check(self, dag: Int8[np.ndarray, "node node"]) -> Checks:
+        """Check whether the assumptions of a graph's regressions hold."""
+        key = hashlib.sha256(dag.tobytes()).hexdigest()
+        if key not in self._checked:
+            self._checked[key] = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), self.rows)
+        return self._checked[key]
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)

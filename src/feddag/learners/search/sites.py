@@ -18,8 +18,10 @@ from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import means_of_products, triangle
+from feddag.regression.residual_checks import Dependence, look_like_copies
 from feddag.regression.views import View, bend
 from feddag.silos import Silo
+from feddag.silos.outliers import has_outliers
 
 FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
 """The joint evidence of families, the negative log-likelihood of rows, and what tables of levels add."""
@@ -52,6 +54,7 @@ class OwnMechanisms(FamilySite):
         tasks.NEIGHBOURHOODS.name: "_neighbourhoods",
         tasks.SCORES.name: "_scores",
         tasks.COMPARISONS.name: "_comparisons",
+        tasks.CHECKS.name: "_checks",
     }
 
     def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
@@ -117,6 +120,29 @@ class OwnMechanisms(FamilySite):
         chosen = np.stack(losses)[best, :, np.arange(len(best))].T
         return average_evidence(np.array(scores), len(self._values)), chosen, {}
 
+    def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Check the assumptions of a graph's regressions, and look for copies and outliers."""
+        nodes, rows = len(self._levels), len(self._values)
+        numbers = np.flatnonzero(self._levels == 0)
+        parents = arrays["dag"].T[numbers].astype(bool)
+        precisions = self._precisions(arrays["dag"].tobytes())
+        fits = [view.fit(numbers, parents, precisions) for view in self._views]
+        best = np.argmin([each.scores for each in fits], axis=0)
+        found = {name: np.zeros(nodes) for name in (*Dependence._fields, "outliers")}
+        for k, (view, fit) in enumerate(zip(self._views, fits, strict=True)):
+            chosen = np.flatnonzero(best == k)
+            for node, each in zip(
+                numbers[chosen], view.dependences(parents[chosen], fit.residuals[:, chosen]), strict=True
+            ):
+                for name, share in each._asdict().items():
+                    found[name][node] = share
+        found["variance"] *= rows  # so that the weighted mean tells the variance of a mean over sites
+        for node in numbers:
+            found["outliers"][node] = has_outliers(self._values[:, node])
+        copies = np.zeros((nodes, nodes))
+        copies[tuple(numbers[look_like_copies(self._values[:, numbers])].T)] = 1
+        return found | {"copies": copies[np.triu_indices(nodes, 1)]}
+
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.
 
@@ -146,6 +172,7 @@ class CommonMechanisms(OwnMechanisms):
         tasks.GAINS.name: "_gains",
         tasks.SCORES_AND_GAINS.name: "_scores_and_gains",
         tasks.COMPARISONS.name: "_comparisons",
+        tasks.CHECKS.name: "_checks",
     }
 
     def answer(self, task: Task) -> Answer:

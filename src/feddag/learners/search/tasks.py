@@ -59,7 +59,18 @@ COMPARISONS = TaskSpec(
 )
 OF_TABLES = ("table_fit", "table_size")
 """What `COMPARISONS` brings of discrete variables only."""
-TASKS = (ROWS, *MOMENTS.specs, GRAM, GAINS, NEIGHBOURHOODS, SCORES, SCORES_AND_GAINS, COMPARISONS)
+CHECKS = TaskSpec(
+    "search.checks",
+    "Whether the graph's assumptions hold for the site's rows",
+    {
+        "explained": Output("how far the causes tell the size and shape of each variable's noise", ("variable",)),
+        "by_chance": Output("how far they would by chance", ("variable",)),
+        "variance": Output("how much that varies by chance", ("variable",)),
+        "outliers": Output("whether few values make up most of each continuous variable's spread", ("variable",)),
+        "copies": Output("whether two continuous variables look like copies of each other, for each pair", ("pair",)),
+    },
+)
+TASKS = (ROWS, *MOMENTS.specs, GRAM, GAINS, NEIGHBOURHOODS, SCORES, SCORES_AND_GAINS, COMPARISONS, CHECKS)
 
 _MOST_FAMILIES = 1_000_000
 """At once; with few variables there are fewer."""
@@ -120,5 +131,9 @@ def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str
             ROWS,
             *scores,
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
+            CHECKS.with_bounds(
+                arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes))},
+                rules={"a graph without cycles": lambda arrays: is_dag(arrays["dag"].astype(np.int8))},
+            ),
         )
     )

@@ -1,0 +1,100 @@
+"""Whether the data are as the search assumes them, by what sites answer about the graph that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int8
+
+from feddag.learners.failed_checks import FailedCheck
+from feddag.regression.residual_checks import deviations_beyond_chance
+
+DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
+CHECK_COLUMNS = ("check", "variables", "figure", "failed")
+_REMEDIES = {
+    DEPENDENT: "A cause may be missing from the table, or the noise may be of a kind that the search does not know. "
+    "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
+    COPIES: "Nobody can tell which of two copies is the cause of a third variable, or of the other. "
+    "Leave out one of them.",
+    OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
+}
+_CERTAIN = 4.0
+"""Standard deviations beyond chance from which on a dependence counts."""
+_LEAST_SHARE = 0.005
+"""Of the variance: a weaker dependence, however certain, is no reason for doubt."""
+_MOST_ROWS = 0.5
+"""Columns are copies if they look so at sites that hold so much of all rows."""
+
+
+class Checks(NamedTuple):
+    """What all sites together answer."""
+
+    excess: Float[np.ndarray, " node"]
+    """The share by which causes explain the noise's size and shape beyond chance."""
+    deviations: Float[np.ndarray, " node"]
+    """The same in standard deviations."""
+    outliers: Float[np.ndarray, " node"]
+    """The share of the rows that are at sites where few values make up most of a variable's spread."""
+    copies: Float[np.ndarray, "node node"]
+    """The share of the rows that are at sites where two columns look like copies; above the diagonal."""
+
+    @classmethod
+    def of(cls, answer: dict[str, np.ndarray], rows: int) -> Checks:
+        """Take the weighted mean of the sites' answers."""
+        explained, by_chance, variance = answer["explained"], answer["by_chance"], answer["variance"] / rows
+        nodes = len(explained)
+        copies = np.zeros((nodes, nodes))
+        copies[np.triu_indices(nodes, 1)] = _rounded(answer["copies"])
+        deviations = deviations_beyond_chance(explained, by_chance, variance)
+        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies)
+
+    @property
+    def dependent(self) -> list[int]:
+        """List the variables whose residuals depend on their causes."""
+        return np.flatnonzero((self.deviations > _CERTAIN) & (self.excess > _LEAST_SHARE)).tolist()
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """List the pairs of copies."""
+        return [(int(one), int(other)) for one, other in np.argwhere(self.copies >= _MOST_ROWS)]
+
+    def table(self, names: Sequence[str], dag: Int8[np.ndarray, "node node"]) -> pd.DataFrame:
+        """Return a row for each check of a variable, and for each pair that looks like copies anywhere."""
+        dependent, pairs = self.dependent, self.pairs
+        rows = [
+            (DEPENDENT, names[node], float(self.excess[node]), node in dependent)
+            for node in np.flatnonzero(dag.any(axis=0)).tolist()
+        ]
+        rows += [
+            (COPIES, f"{names[one]} and {names[other]}", float(self.copies[one, other]), (one, other) in pairs)
+            for one, other in np.argwhere(self.copies > 0).tolist()
+        ]
+        rows += [(OUTLIERS, name, share, share > 0) for name, share in zip(names, self.outliers.tolist(), strict=True)]
+        return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
+
+
+def _rounded(shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
+    """Take what a secure sum adds for 0."""
+    return np.round(shares, 6)
+
+
+def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
+    """Put the checks that failed into words, those of a kind together."""
+    found: list[FailedCheck] = []
+    for check, remedy in _REMEDIES.items():
+        variables = table.variables[table.check.eq(check) & table.failed.eq(True)].tolist()
+        if variables:
+            found.append(FailedCheck(_in_words(check, variables), remedy))
+    return tuple(found)
+
+
+def _in_words(check: str, variables: Sequence[str]) -> str:
+    if check == COPIES:
+        return ", ".join(f"{pair} look like copies of each other" for pair in variables)
+    listed = ", ".join(variables)
+    if check == OUTLIERS:
+        return f"At some site few values make up most of the spread of {listed}"
+    return f"What the graph's causes leave unexplained of {listed} still depends on these causes"
