@@ -51,6 +51,7 @@ OPTIONS = {
     "tiers": Option("What comes later is no parent of what comes earlier: A,B;C,D.", tiers, "TIERS"),
     "exogenous": Option("Variables that nothing causes: A,B.", names, "NAMES"),
     "confidence": Option("Directions less sure than this are left open."),
+    "keep_doubtful": Option("Keep edges in the graph that are not surely there."),
     "alpha": Option("The level of the tests."),
     "basis_functions": Option("Of each spline."),
     "neighbours": Option("How many possible parents of a variable enter the search, at most."),

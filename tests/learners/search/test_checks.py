@@ -115,7 +115,7 @@ def test_a_fit_of_data_as_assumed_does_not_warn():
 
 @pytest.mark.parametrize("sharing", ["graph", "all"])
 def test_a_wrong_required_direction_is_named(sharing):
-    tables = [table(1000, seed) for seed in range(3)]
+    tables = [table(4000, seed) for seed in range(3)]
     with pytest.warns(AssumptionWarning, match=r"unexplained of .*x1.* still depends on these causes"):
         learned = EvidenceSearch(sharing, restarts=0, required=[("x2", "x1")]).fit(tables)
     assert "x1" in failed(learned, DEPENDENT)
