@@ -34,11 +34,6 @@ def most_summed_functions(nodes: int, rows: float) -> int:
     return next(fitting, 0)
 
 
-def numbers_for_gains(nodes: int, functions: int, rows: float) -> int:
-    """Return how many numbers about the noise may be asked for beside those functions, before the last scores."""
-    return int(NUMBERS_PER_VALUE * nodes * rows) - summed_numbers(nodes, functions) - _further_numbers(nodes) // 2
-
-
 def least_rows(nodes: int) -> int:
     """Return how many rows the sites must have in all, for functions of so many variables to be summed."""
     return next(rows for rows in count(1) if most_summed_functions(nodes, rows))

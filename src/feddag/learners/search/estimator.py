@@ -44,7 +44,7 @@ from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
-from feddag.learners.search.tasks import TASKS, search_tasks
+from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
@@ -107,7 +107,7 @@ class EvidenceSearch(FederatedLearner):
     kinds: ClassVar = frozenset(KINDS)
     task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
-        "sharing": constraints.one_of(("graph", "all")),
+        "sharing": constraints.one_of(("auto", "graph", "all")),
         "noise": constraints.one_of(("free", "equal")),
         "restarts": constraints.whole(0),
         "time_budget": constraints.positive | constraints.none,
@@ -126,7 +126,7 @@ class EvidenceSearch(FederatedLearner):
     score_: float = field(init=False)
     history_: SearchHistory = field(init=False)
 
-    sharing: Literal["graph", "all"] = "graph"
+    sharing: Sharing = "graph"
     noise: Literal["free", "equal"] = "free"
     _: KW_ONLY
     restarts: int = 5
@@ -183,17 +183,17 @@ class EvidenceSearch(FederatedLearner):
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        mechanisms = CommonMechanisms if self.sharing == "all" else OwnMechanisms
+        mechanisms = OwnMechanisms if self.sharing == "graph" else CommonMechanisms
         return mechanisms(silo, equal_noise=self.noise == "equal")
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
-        return search_tasks(len(columns), sites, common_mechanisms=self.sharing == "all")
+        return search_tasks(len(columns), sites, self.sharing)
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
-        names = search_tasks(2, 2, common_mechanisms=self.sharing == "all")
+        names = search_tasks(2, 2, self.sharing)
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
@@ -226,7 +226,7 @@ class EvidenceSearch(FederatedLearner):
         return SearchCoordinator(
             federation,
             self.knowledge_of(columns),
-            common_mechanisms=self.sharing == "all",
+            sharing=self.sharing,
             equal_noise=self.noise == "equal",
             workers=self.worker_count(),
             clock=clock,

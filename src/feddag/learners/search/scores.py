@@ -5,26 +5,19 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8, UInt8
 
-from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
-from feddag.learners.bitsets import members, parents_of
+from feddag.learners.bitsets import parents_of
 from feddag.learners.search import tasks
-from feddag.learners.search.budget import NUMBERS_PER_VALUE, least_rows, most_summed_functions, numbers_for_gains
 from feddag.learners.search.checks import Checks
 from feddag.regression.comparison import errors_of_differences
-from feddag.regression.evidence import LEAST_VARIANCE, CoarseEvidence, average_evidence, best_fit, coefficients
-from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
-from feddag.regression.gram import centred_gram, from_triangle
 from feddag.regression.tables import excess_fit
-from feddag.regression.views import MOST_FURTHER
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -154,7 +147,7 @@ class Scores(ABC):
         self._known = []
         for k in range(document["references"]):
             neighbourhood, joint = (
-                dict(zip(_families(under(f"{k}/{kind}", arrays)), arrays[f"{k}/{kind}/scores"], strict=True))
+                dict(zip(families_from(under(f"{k}/{kind}", arrays)), arrays[f"{k}/{kind}/scores"], strict=True))
                 for kind in _Known._fields
             )
             self._known.append(_Known(neighbourhood, {family: float(score) for family, score in joint.items()}))
@@ -225,162 +218,6 @@ class OwnScores(Scores):
         return self._as_arrays(families) | {"reference": self._reference}
 
 
-class CommonScores(OwnScores):
-    """Mechanisms are common to all sites, as far as the server can tell from few numbers.
-
-    A family's evidence is averaged over two accounts of it. By one, the effects of its parents add up and are the same
-    at all sites: one Gram matrix, of a few functions of each variable, tells that of every family. By the other, the
-    parents act together in any way, and at each site in its own: that is one number per family, as in `OwnScores`.
-    """
-
-    guesses: ClassVar = 0
-
-    def __init__(self, nodes: int, ask: Ask, site_count: int, *, equal_noise: bool, workers: int) -> None:
-        super().__init__(nodes, ask, site_count)
-        self._equal_noise = equal_noise
-        self._workers = workers
-        self._frame: dict[str, np.ndarray] | None = None
-        self._gram: Float[np.ndarray, "feature feature"] | None = None
-        self._precisions: Float[np.ndarray, " node"] | None = None
-        self._gains: dict[Family, float] = {}
-        """What models of the noise add to coarse scores."""
-
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return all that sites have answered, and the common frame."""
-        document, arrays = super().snapshot()
-        gram = {} if self._gram is None else {"gram": self._gram}
-        gains = self._as_arrays(list(self._gains)) | {"gains": np.array(list(self._gains.values()))}
-        return document, arrays | prefixed("frame", self._frame or {}) | gram | prefixed("gains", gains)
-
-    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
-        """Take over a snapshot."""
-        super().restore(document, arrays)
-        if frame := under("frame", arrays):
-            self._set_frame(frame)
-        self._gram = arrays.get("gram")
-        gains = under("gains", arrays)
-        self._gains = dict(zip(_families(gains), gains["gains"].tolist(), strict=True))
-
-    def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
-        """Estimate noise of equal variance with this graph."""
-        super().refer_to(graph)
-        variances = self._common_frame()["scale"] ** 2
-        noise = [variances[family[0]] * self._additive(family)[1] for family in families_of(graph)]
-        self._precisions = variances / np.mean(noise)
-
-    def _common_frame(self) -> dict[str, np.ndarray]:
-        """Return the mean and the deviation of all rows, with which every site standardises, and all rows' number."""
-        frame = self._frame
-        if frame is None:
-            self._functions()  # refuses rows that are too few before anything else is asked
-            mean, variance, _ = tasks.MOMENTS.ask(self._ask)
-            frame = {"origin": mean, "scale": np.sqrt(variance), "rows": np.array(self.rows)}
-            self._set_frame(frame)
-        return frame
-
-    def _set_frame(self, frame: dict[str, np.ndarray]) -> None:
-        self._frame = frame
-        if self._equal_noise:
-            variance = frame["scale"] ** 2
-            self._precisions = variance / variance.min()
-
-    def _functions(self) -> int:
-        """Return how many functions of each variable sites sum, as many as their rows allow."""
-        if self._sites == 1:  # of one alone nothing leaves
-            return FUNCTIONS
-        functions = most_summed_functions(self.nodes, self.rows)
-        if not functions:
-            raise FeddagError(
-                f"With sharing='all', the sites release at most {NUMBERS_PER_VALUE:g} numbers for each value that they "
-                "hold: more would tell about single rows. "
-                f"{self.nodes} variables take {least_rows(self.nodes)} rows; there are {self.rows} at {self._sites} "
-                "sites. Choose sharing='graph', or fewer variables."
-            )
-        return functions
-
-    def _common_gram(self) -> Float[np.ndarray, "feature feature"]:
-        if self._gram is None:
-            answer = self._ask(tasks.GRAM, self._common_frame() | {"functions": np.array(self._functions())})
-            self._gram = centred_gram(answer["mean"], from_triangle(answer["second"]), self.rows)
-        return self._gram
-
-    def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        if self.discrete:
-            return super()._neighbourhoods(families)
-        gram, asked = self._common_gram(), self._as_arrays(families)
-        evidence = CoarseEvidence(gram, self.rows, self._precisions, self.nodes)
-        parts = np.array_split(np.arange(len(families)), min(self._workers, len(families)))
-
-        def score(part: np.ndarray) -> np.ndarray:
-            return evidence.neighbourhoods(asked["children"][part], asked["parents"][part].astype(bool))
-
-        with ThreadPoolExecutor(self._workers) as pool:
-            scores = np.concatenate(list(pool.map(score, parts)))
-        if not self._equal_noise:
-            scores -= self._coarse_gains(families, scores)
-        return scores
-
-    def _coarse_gains(
-        self, families: Sequence[Family], scores: Float[np.ndarray, "family node"]
-    ) -> Float[np.ndarray, "family node"]:
-        """Return what models of the noise add, asked of the sites where it may matter and as far as the budget goes."""
-        near = [
-            {node: (child, parents ^ 1 << node) for node in worth_a_look(child, parents, each)}
-            for (child, parents), each in zip(families, scores, strict=True)
-        ]
-        wanted = dict.fromkeys([*families, *(family for each in near for family in each.values())])
-        self._ask_gains([family for family in wanted if family not in self._gains])
-        gains = np.empty(scores.shape)
-        for k, family in enumerate(families):
-            gains[k] = self._gains.get(family, 0.0)
-            for node, other in near[k].items():
-                gains[k, node] = self._gains.get(other, gains[k, node])
-        return gains
-
-    def _ask_gains(self, families: Sequence[Family]) -> None:
-        left = numbers_for_gains(self.nodes, self._functions(), self.rows) - len(self._gains)
-        families = families[:left] if self._sites > 1 else families
-        if families:
-            gains = self._ask(tasks.GAINS, self._task(families))["gains"]
-            self._gains.update(zip(families, gains.tolist(), strict=True))
-
-    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        if self.discrete:
-            yield from super()._joint(families)
-            return
-        answer = self._ask(tasks.SCORES_AND_GAINS, self._task(families))
-        for family, own, gain in zip(families, answer["scores"].tolist(), answer["gains"].tolist(), strict=True):
-            common = self._additive(family)[0] - gain
-            yield family, float(average_evidence(np.array([common, own]), self.rows))
-
-    def _additive(self, family: Family) -> tuple[float, float]:
-        """Return the score of a family whose parents' effects add up, and the mean square that they leave."""
-        (child, parents), gram, width = family, self._common_gram(), self._functions()
-        columns = np.arange(len(gram)).reshape(self.nodes, width)
-        chosen = columns[members(parents)]
-        used = np.concatenate([chosen[:, 0], chosen[:, 1:].reshape(-1)])
-        products, cross = gram[np.ix_(used, used)], gram[used, columns[child, 0]] / LINEAR_WEIGHT
-        precision = None if self._precisions is None else float(self._precisions[child])
-        fit = best_fit(products, cross, self.rows, self.rows, [len(chosen), len(used)], precision)
-        weights, cross = coefficients(products, cross, fit), cross[: fit.size]
-        explained = 2 * weights @ cross - weights @ products[: fit.size, : fit.size] @ weights
-        return fit.score, max(float(1 - explained / self.rows), LEAST_VARIANCE)
-
-    def _comparisons(
-        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
-    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        self.ask_joint(families)
-        own, answer = super()._comparisons(families, terms)
-        difference = own if self.discrete else terms @ np.array([self.joint[family] for family in families])
-        return difference, answer
-
-
-def worth_a_look(child: int, parents: int, scores: Float[np.ndarray, " node"]) -> list[int]:
-    """List the nodes of a neighbourhood of which models of noise look: its parents, and who would help most."""
-    candidates = [node for node in range(len(scores)) if node != child and not parents >> node & 1]
-    helpful = sorted((node for node in candidates if scores[node] <= scores[child]), key=lambda node: scores[node])
-    return [*members(parents), *helpful[:MOST_FURTHER]]
-
-
-def _families(arrays: Arrays) -> list[Family]:
+def families_from(arrays: Arrays) -> list[Family]:
+    """List the families that arrays hold."""
     return list(zip(arrays["children"].tolist(), parents_of(arrays["parents"].T), strict=True))

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
+from feddag.regression.agreement import SiteLines
 from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
@@ -164,16 +165,23 @@ class OwnMechanisms(FamilySite):
 class CommonMechanisms(OwnMechanisms):
     """A site whose mechanisms may be those of all sites: what leaves it beside scores are means of products.
 
-    These are means of products of functions of two variables at most, inside a sum.
+    These are means of products of functions of two variables at most, inside a sum. Its scores are those of columns in
+    the frame of all sites, with the price of means and variances of its own, so that own mechanisms and common ones
+    compare.
     """
 
-    methods: ClassVar = {
+    methods: ClassVar = OwnMechanisms.methods | {
         tasks.GRAM.name: "_common_gram",
-        tasks.GAINS.name: "_gains",
+        tasks.COMMON_NEIGHBOURHOODS.name: "_common_neighbourhoods",
         tasks.SCORES_AND_GAINS.name: "_scores_and_gains",
-        tasks.COMPARISONS.name: "_comparisons",
-        tasks.CHECKS.name: "_checks",
+        tasks.COVARIANCES.name: "_covariances",
+        tasks.PULLS.name: "_pulls",
+        tasks.AGREEMENT.name: "_agreement",
     }
+
+    def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
+        super().__init__(silo, equal_noise=equal_noise)
+        self._lines = lru_cache(maxsize=1)(self._lines_given)
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of this class, or the common moments."""
@@ -181,19 +189,40 @@ class CommonMechanisms(OwnMechanisms):
             return tasks.MOMENTS.answer(self.name, task, self._values)
         return super().answer(task)
 
+    def _in_common_frame(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
+        return (self._values - arrays["origin"]) / arrays["scale"]
+
     def _common_gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        common = self._features((self._values - arrays["origin"]) / arrays["scale"])
+        common = self._features(self._in_common_frame(arrays))
         mean, second = means_of_products(common.coarse(int(arrays["functions"])))
         return {"mean": mean, "second": triangle(second)}
 
-    def _gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        (scores, normal), *others = (view.families(*_families(arrays)) for view in self._views)
-        every = np.stack([scores, *(bent for bent, _ in others)])
-        return {"gains": normal - average_evidence(every, len(self._values))}
+    def _common_neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        return {"scores": self._neighbourhoods(arrays)["scores"] + self._own_levels(arrays)[:, None]}
 
     def _scores_and_gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, normal = self._score(arrays)
-        return {"scores": scores, "gains": normal - scores}
+        return {"scores": scores + self._own_levels(arrays), "gains": normal - scores}
+
+    def _own_levels(self, arrays: Arrays) -> Float[np.ndarray, " family"]:
+        return self._of_frame(arrays).levels()[arrays["children"]]
+
+    def _covariances(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        return {"covariances": triangle(self._of_frame(arrays).covariances)}
+
+    def _pulls(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        children, centre = arrays["children"], tasks.lines_of(arrays)
+        pull = self._of_frame(arrays).pull(children, centre)
+        return pull._asdict() | {"slopes": pull.slopes[centre.parents]}
+
+    def _agreement(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        return {"agreement": self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays)) / len(self._values)}
+
+    def _of_frame(self, arrays: Arrays) -> SiteLines:
+        return self._lines(arrays["origin"].tobytes(), arrays["scale"].tobytes())
+
+    def _lines_given(self, origin: bytes, scale: bytes) -> SiteLines:
+        return SiteLines((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
 
 
 def _families(arrays: Arrays) -> tuple[Int[np.ndarray, " family"], Bool[np.ndarray, "family node"]]:

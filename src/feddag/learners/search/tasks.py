@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import numpy as np
 
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import (
+    LARGEST_PARAMETER,
     LARGEST_VALUE,
     MOST_ROWS,
     SMALLEST_SPREAD,
@@ -16,9 +20,12 @@ from feddag.federation.tasks import (
 )
 from feddag.graphs import is_dag
 from feddag.learners.search.budget import NUMBERS_PER_VALUE, most_summed_functions
+from feddag.regression.agreement import Lines
 from feddag.regression.comparison import SPREAD
 from feddag.regression.features import FUNCTIONS
 from feddag.regression.moments import MomentTasks
+
+Sharing = Literal["auto", "graph", "all"]
 
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
 ROWS = TaskSpec(
@@ -39,13 +46,35 @@ GRAM = TaskSpec(
     },
 )
 NEIGHBOURHOODS = TaskSpec("search.neighbourhoods", "Scores of families of variables, by quick regressions", _SCORES)
+COMMON_NEIGHBOURHOODS = TaskSpec(
+    "search.common-neighbourhoods", "Scores of families of variables, by quick regressions, in common units", _SCORES
+)
 SCORES = TaskSpec("search.scores", "Scores of families of variables, by full regressions", _SCORES)
 _GAINS = {"gains": Output("for each family how much models of the noise explain beyond normal noise", ("family",))}
-GAINS = TaskSpec("search.gains", "What models of the noise add to scores of families, by quick regressions", _GAINS)
 SCORES_AND_GAINS = TaskSpec(
     "search.scores-and-gains",
     "Scores of families of variables, by full regressions, and what models of the noise add to them",
     _SCORES | _GAINS,
+)
+COVARIANCES = TaskSpec(
+    "search.covariances",
+    "How the variables vary together at each site",
+    {"covariances": Output("for each pair of variables their covariance", ("pair",))},
+)
+PULLS = TaskSpec(
+    "search.pulls",
+    "Where straight lines that all sites may have in common should move, each site's wish with a bound",
+    {
+        "levels": Output("for each family a weighted difference of intercept and of the noise's size", ("family", 2)),
+        "level_weights": Output("for each family the weight of that", ("family",)),
+        "slopes": Output("for each family and parent a weighted difference of slopes", ("slope",)),
+        "slope_weights": Output("for each family the weight of that", ("family",)),
+    },
+)
+AGREEMENT = TaskSpec(
+    "search.agreement",
+    "How well sites follow straight lines that they may have in common",
+    {"agreement": Output("for each family by how much common lines explain the rows better than own ones", ("family",))},
 )
 COMPARISONS = TaskSpec(
     "search.comparisons",
@@ -70,7 +99,20 @@ CHECKS = TaskSpec(
         "copies": Output("whether two continuous variables look like copies of each other, for each pair", ("pair",)),
     },
 )
-TASKS = (ROWS, *MOMENTS.specs, GRAM, GAINS, NEIGHBOURHOODS, SCORES, SCORES_AND_GAINS, COMPARISONS, CHECKS)
+TASKS = (
+    ROWS,
+    *MOMENTS.specs,
+    GRAM,
+    NEIGHBOURHOODS,
+    COMMON_NEIGHBOURHOODS,
+    SCORES,
+    SCORES_AND_GAINS,
+    COVARIANCES,
+    PULLS,
+    AGREEMENT,
+    COMPARISONS,
+    CHECKS,
+)
 
 _MOST_FAMILIES = 1_000_000
 """At once; with few variables there are fewer."""
@@ -93,7 +135,12 @@ def _within_budget(arrays: Arrays) -> bool:
     return int(arrays["functions"]) <= most_summed_functions(len(arrays["origin"]), float(arrays["rows"]))
 
 
-def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str, TaskSpec]:
+def lines_of(arrays: Arrays) -> Lines:
+    """Return the straight lines that a task brings."""
+    return Lines(arrays["parents"].astype(bool), arrays["intercepts"], arrays["log_variances"], arrays["slopes"])
+
+
+def search_tasks(nodes: int, sites: int, sharing: Sharing) -> dict[str, TaskSpec]:
     """Return the tasks of a search over so many variables at so many sites, with bounds on what they bring."""
     arrays = {
         "children": Bounds(0, nodes - 1, "int64", ("family",)),
@@ -112,20 +159,27 @@ def search_tasks(nodes: int, sites: int, *, common_mechanisms: bool) -> dict[str
     }
     terms = {"terms": Bounds(-1, 1, "int8", ("comparison", "family"))}
 
-    def about_families(*specs: TaskSpec) -> list[TaskSpec]:
+    def about_families(arrays: Mapping[str, Bounds], *specs: TaskSpec) -> list[TaskSpec]:
         return [spec.with_bounds(arrays=arrays, lengths=lengths, rules=rules) for spec in specs]
 
-    scores = about_families(NEIGHBOURHOODS, SCORES)
-    if common_mechanisms:
+    scores = about_families(arrays, NEIGHBOURHOODS, SCORES)  # of discrete variables also if mechanisms are common
+    if sharing != "graph":
         frame = {
             "origin": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,)),
             "scale": Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(nodes,)),
-            "rows": Bounds(1, MOST_ROWS, "int64"),
-            "functions": Bounds(1, FUNCTIONS, "int64"),
         }
+        of_gram = {"rows": Bounds(1, MOST_ROWS, "int64"), "functions": Bounds(1, FUNCTIONS, "int64")}
         budget = {f"at most {NUMBERS_PER_VALUE:g} numbers for each value of all sites": _within_budget}
-        gram = GRAM.with_bounds(arrays=frame, rules=budget if sites > 1 else {})
-        scores += [*MOMENTS.bounded(nodes).values(), gram, *about_families(GAINS, SCORES_AND_GAINS)]
+        gram = GRAM.with_bounds(arrays=frame | of_gram, rules=budget if sites > 1 else {})
+        scores += [*MOMENTS.bounded(nodes).values(), gram]
+        scores += about_families(arrays | frame, COMMON_NEIGHBOURHOODS, SCORES_AND_GAINS)
+        if sharing == "auto":
+            lines = {
+                "intercepts": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family",)),
+                "log_variances": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family",)),
+                "slopes": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family", nodes)),
+            }
+            scores += [COVARIANCES.with_bounds(arrays=frame), *about_families(arrays | frame | lines, PULLS, AGREEMENT)]
     return by_name(
         (
             ROWS,

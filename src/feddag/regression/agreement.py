@@ -1,0 +1,232 @@
+"""Which sites follow the mechanism that most sites have: judged by straight lines, from sums over sites.
+
+Sites whose mechanisms differ in a few variables tell directions: in the true one few sites differ, and in the wrong one
+a changed cause makes its effect look changed, too. So a family is scored with one common mechanism (a straight line: an
+intercept, slopes, and the variance of the noise), which each site follows or not. By each site's choice it follows all
+of it, has an intercept of its own, or an intercept and noise of its own, or all of its own.
+
+The common mechanism is a *centre* that sites pull towards their own one, in a few rounds, each with a force that has a
+bound (the weights of a Cauchy distribution): a site that differs by much moves it less than one that differs by little.
+So sums over all sites suffice: no site is left out of any sum, and no two sums differ by one site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import gammaln, logsumexp
+
+from feddag.regression.evidence import LEAST_VARIANCE, RIDGES
+from feddag.regression.features import LINEAR_WEIGHT
+
+_RIDGE = 1 / LINEAR_WEIGHT**2
+"""The prior's precision of an intercept, in units of the noise."""
+_RIDGES = tuple(ridge * _RIDGE for ridge in RIDGES)
+"""Those of slopes, over which evidence is averaged as in the other regressions."""
+_SHAPE, _RATE = 1.0, 0.5
+"""Of the prior of a variance (inverse gamma), where all rows of all sites have variance 1."""
+_FOLLOWS = 0.8
+"""The prior probability that a site follows the common mechanism; the three ways to differ share the rest."""
+_FAR = 2.0
+"""A site this far from the centre, in standard errors of its own mechanism, has half the weight of a near one."""
+PULLS = 4
+"""Rounds in which sites pull the centre."""
+_RIDGE_OF_STEP = 1e-6
+
+
+class Lines(NamedTuple):
+    """The mechanisms of families as straight lines; slopes of variables that are no parents are 0."""
+
+    parents: Bool[np.ndarray, "family node"]
+    intercepts: Float[np.ndarray, " family"]
+    log_variances: Float[np.ndarray, " family"]
+    slopes: Float[np.ndarray, "family node"]
+
+    @classmethod
+    def none(cls, parents: Bool[np.ndarray, "family node"]) -> Lines:
+        """Return where centres begin: no effect, and the variance of all rows."""
+        return cls(parents, np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(parents.shape))
+
+
+class Pull(NamedTuple):
+    """How a site pulls the centres of families, per row, and with what weight."""
+
+    levels: Float[np.ndarray, "family level"]
+    """The weighted differences of intercept and logarithm of the variance."""
+    level_weights: Float[np.ndarray, " family"]
+    slopes: Float[np.ndarray, "family node"]
+    """The weighted gradient of the log-likelihood."""
+    slope_weights: Float[np.ndarray, " family"]
+
+    def move(self, lines: Lines, spread: Float[np.ndarray, "node node"]) -> Lines:
+        """Move centres by the mean pull of all sites.
+
+        Args:
+            lines: The centres.
+            spread: The covariances of the variables within sites, all sites' mean.
+        """
+        levels = self.levels / self.level_weights[:, None]
+        slopes, pulled = lines.slopes.copy(), self.slopes / self.slope_weights[:, None]
+        members = lines.parents
+        for families, chosen in _of_equal_size(members):
+            system = spread[chosen[:, :, None], chosen[:, None, :]] + _RIDGE_OF_STEP * np.eye(chosen.shape[1])
+            gradient = pulled[families[:, None], chosen]
+            slopes[families[:, None], chosen] += np.linalg.solve(system, gradient[..., None])[..., 0]
+        return lines._replace(
+            intercepts=lines.intercepts + levels[:, 0], log_variances=lines.log_variances + levels[:, 1], slopes=slopes
+        )
+
+
+class _Residuals(NamedTuple):
+    """Sums over rows of what slopes leave: of it and of its square."""
+
+    first: Float[np.ndarray, " family"]
+    second: Float[np.ndarray, " family"]
+
+
+class SiteLines:
+    """The straight lines of one site, from sums of products of its columns in the common frame."""
+
+    def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
+        columns = np.column_stack([np.ones(len(values)), values])
+        self._products = columns.T @ columns
+        self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
+        """Of the columns."""
+        self.rows = len(values)
+
+    def levels(self) -> Float[np.ndarray, " node"]:
+        """Return the negative log-evidence per row of each variable by itself, beyond that of variance 1 and mean 0.
+
+        It brings scores of standardised columns to the common frame, with the price of a mean and a variance.
+        """
+        sums = _Residuals(self._products[0, 1:], self._products.diagonal()[1:])
+        return -self._own_levels(sums) / self.rows - 0.5 * (np.log(2 * np.pi) + 1)
+
+    def pull(self, children: Int[np.ndarray, " family"], centre: Lines) -> Pull:
+        """Pull the centres of families towards this site's own lines."""
+        parents = centre.parents
+        own = self._own_slopes(children, parents)
+        sums, at_best = self._residuals(children, centre.slopes), self._residuals(children, own)
+        variance = self._variance(sums)
+        intercepts, log_variances = sums.first / self.rows, np.log(variance)
+        excess = self.rows * np.log(variance / self._variance(at_best))
+        slope_weights = _weights(excess, np.maximum(parents.sum(axis=1), 1)) / self._variance(at_best)
+        gap = 2 * (self._log_likelihood(sums, intercepts, log_variances) - self._follow(sums, centre))
+        level_weights = _weights(gap, np.full(len(children), 2))
+        differences = np.column_stack([intercepts - centre.intercepts, log_variances - centre.log_variances])
+        return Pull(
+            level_weights[:, None] * differences,
+            level_weights,
+            (slope_weights / self.rows)[:, None] * self._gradients(children, parents, centre.slopes),
+            slope_weights,
+        )
+
+    def _gradients(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        slopes: Float[np.ndarray, "family node"],
+    ) -> Float[np.ndarray, "family node"]:
+        """Return the products of each parent with what slopes leave of the child, whatever the intercept."""
+        return self.rows * np.where(parents, self.covariances[children] - slopes @ self.covariances, 0.0)
+
+    def agreement(self, children: Int[np.ndarray, " family"], centre: Lines) -> Float[np.ndarray, " family"]:
+        """Return by how much a common mechanism makes this site's rows likelier than one of its own, as logarithm."""
+        sums = self._residuals(children, centre.slopes)
+        variances, rows = np.exp(centre.log_variances), self.rows
+        own = self._own(children, centre.parents)
+        own_intercept = (
+            -0.5 * rows * np.log(2 * np.pi * variances)
+            - 0.5 * np.log1p(rows / _RIDGE)
+            - (sums.second - sums.first**2 / (rows + _RIDGE)) / (2 * variances)
+        )
+        ways = np.stack([self._follow(sums, centre), own_intercept, self._own_levels(sums), own])
+        weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
+        return logsumexp(ways, axis=0, b=weights[:, None]) - own
+
+    def _own_slopes(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, "family node"]:
+        slopes = np.zeros(parents.shape)
+        for families, chosen in _of_equal_size(parents):
+            system = self.covariances[chosen[:, :, None], chosen[:, None, :]] + _RIDGE / self.rows * np.eye(chosen.shape[1])
+            cross = self.covariances[chosen, children[families, None]]
+            slopes[families[:, None], chosen] = np.linalg.solve(system, cross[..., None])[..., 0]
+        return slopes
+
+    def _own(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, " family"]:
+        """Return the log-evidence of this site's own lines."""
+        evidence = np.empty((len(_RIDGES), len(children)))
+        for families, members in _of_equal_size(parents):
+            columns = np.column_stack([np.zeros(len(families), dtype=int), 1 + members])
+            child = 1 + children[families]
+            products = self._products[columns[:, :, None], columns[:, None, :]]
+            cross, total = self._products[columns, child[:, None]], self._products[child, child]
+            for k, ridge in enumerate(_RIDGES):
+                prior = np.array([_RIDGE, *[ridge] * members.shape[1]])
+                system = products + np.diag(prior)
+                left = total - (cross * np.linalg.solve(system, cross[..., None])[..., 0]).sum(axis=1)
+                volume = np.linalg.slogdet(system)[1] - np.log(prior).sum()
+                evidence[k, families] = self._marginal(volume, left)
+        return logsumexp(evidence, axis=0) - np.log(len(_RIDGES))
+
+    def _residuals(self, children: Int[np.ndarray, " family"], slopes: Float[np.ndarray, "family node"]) -> _Residuals:
+        weights = np.column_stack([np.zeros(len(children)), -slopes])
+        weights[np.arange(len(children)), 1 + children] = 1.0
+        return _Residuals(weights @ self._products[0], ((weights @ self._products) * weights).sum(axis=1))
+
+    def _variance(self, sums: _Residuals) -> Float[np.ndarray, " family"]:
+        return np.maximum(sums.second / self.rows - (sums.first / self.rows) ** 2, LEAST_VARIANCE)
+
+    def _follow(self, sums: _Residuals, centre: Lines) -> Float[np.ndarray, " family"]:
+        return self._log_likelihood(sums, centre.intercepts, centre.log_variances)
+
+    def _log_likelihood(
+        self, sums: _Residuals, intercepts: Float[np.ndarray, " family"], log_variances: Float[np.ndarray, " family"]
+    ) -> Float[np.ndarray, " family"]:
+        squares = sums.second - 2 * intercepts * sums.first + self.rows * intercepts**2
+        return -0.5 * self.rows * (np.log(2 * np.pi) + log_variances) - 0.5 * squares * np.exp(-log_variances)
+
+    def _own_levels(self, sums: _Residuals) -> Float[np.ndarray, " family"]:
+        """Return the log-evidence of an intercept and a variance of this site's own, given slopes."""
+        left = sums.second - sums.first**2 / (self.rows + _RIDGE)
+        return self._marginal(np.full(len(left), np.log1p(self.rows / _RIDGE)), left)
+
+    def _marginal(
+        self, volume: Float[np.ndarray, " family"], left: Float[np.ndarray, " family"]
+    ) -> Float[np.ndarray, " family"]:
+        """Return the log-evidence of normal noise of unknown variance."""
+        shape, rate = _SHAPE + self.rows / 2, _RATE + 0.5 * np.maximum(left, self.rows * LEAST_VARIANCE)
+        prior = _SHAPE * np.log(_RATE) - gammaln(_SHAPE)
+        return prior + gammaln(shape) - shape * np.log(rate) - 0.5 * (volume + self.rows * np.log(2 * np.pi))
+
+
+def price(centre: Lines, rows: float) -> Float[np.ndarray, " family"]:
+    """Return the negative log-evidence that a common mechanism costs, whoever follows it."""
+    counts, precision = centre.parents.sum(axis=1), np.exp(-centre.log_variances)
+    squares = (centre.slopes**2).sum(axis=1) * precision
+    of_slopes = [0.5 * (counts * np.log1p(rows / ridge) + ridge * squares) for ridge in _RIDGES]
+    of_levels = 0.5 * (np.log1p(rows / _RIDGE) + np.log(rows) + _RIDGE * centre.intercepts**2 * precision)
+    return of_levels - logsumexp(-np.array(of_slopes), axis=0) + np.log(len(_RIDGES))
+
+
+def _of_equal_size(
+    parents: Bool[np.ndarray, "family node"],
+) -> Iterator[tuple[Int[np.ndarray, " chosen"], Int[np.ndarray, "chosen parent"]]]:
+    """Take families with as many parents together, with the positions of these."""
+    sizes = parents.sum(axis=1)
+    for size in np.unique(sizes).tolist():
+        families = np.flatnonzero(sizes == size)
+        yield families, np.nonzero(parents[families])[1].reshape(len(families), size)
+
+
+def _weights(
+    gaps: Float[np.ndarray, " family"], parameters: Int[np.ndarray, " family"]
+) -> Float[np.ndarray, " family"]:
+    """Weigh a site's pull so that it has a bound, from twice the log-likelihood that following would cost."""
+    return 1 / (1 + np.maximum(gaps, 0.0) / (parameters * _FAR**2))
