@@ -80,6 +80,15 @@ class Pull(NamedTuple):
         )
 
 
+class Agreement(NamedTuple):
+    """By how much common lines make a site's rows likelier than lines of its own, as logarithm."""
+
+    some: Float[np.ndarray, " family"]
+    """If the site may follow them or not."""
+    every: Float[np.ndarray, " family"]
+    """If it must, as all others must."""
+
+
 class _Residuals(NamedTuple):
     """Sums over rows of what slopes leave: of it and of its square."""
 
@@ -133,8 +142,8 @@ class SiteLines:
         """Return the products of each parent with what slopes leave of the child, whatever the intercept."""
         return self.rows * np.where(parents, self.covariances[children] - slopes @ self.covariances, 0.0)
 
-    def agreement(self, children: Int[np.ndarray, " family"], centre: Lines) -> Float[np.ndarray, " family"]:
-        """Return by how much a common mechanism makes this site's rows likelier than one of its own, as logarithm."""
+    def agreement(self, children: Int[np.ndarray, " family"], centre: Lines) -> Agreement:
+        """Measure how well this site follows common lines."""
         sums = self._residuals(children, centre.slopes)
         variances, rows = np.exp(centre.log_variances), self.rows
         own = self._own(children, centre.parents)
@@ -143,16 +152,18 @@ class SiteLines:
             - 0.5 * np.log1p(rows / _RIDGE)
             - (sums.second - sums.first**2 / (rows + _RIDGE)) / (2 * variances)
         )
-        ways = np.stack([self._follow(sums, centre), own_intercept, self._own_levels(sums), own])
+        follow = self._follow(sums, centre)
+        ways = np.stack([follow, own_intercept, self._own_levels(sums), own])
         weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        return logsumexp(ways, axis=0, b=weights[:, None]) - own
+        return Agreement(logsumexp(ways, axis=0, b=weights[:, None]) - own, follow - own)
 
     def _own_slopes(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
     ) -> Float[np.ndarray, "family node"]:
         slopes = np.zeros(parents.shape)
         for families, chosen in _of_equal_size(parents):
-            system = self.covariances[chosen[:, :, None], chosen[:, None, :]] + _RIDGE / self.rows * np.eye(chosen.shape[1])
+            ridge = _RIDGE / self.rows * np.eye(chosen.shape[1])
+            system = self.covariances[chosen[:, :, None], chosen[:, None, :]] + ridge
             cross = self.covariances[chosen, children[families, None]]
             slopes[families[:, None], chosen] = np.linalg.solve(system, cross[..., None])[..., 0]
         return slopes
@@ -207,12 +218,16 @@ class SiteLines:
 
 
 def price(centre: Lines, rows: float) -> Float[np.ndarray, " family"]:
-    """Return the negative log-evidence that a common mechanism costs, whoever follows it."""
+    """Return the negative log-evidence that a common mechanism costs, whoever follows it.
+
+    A parent costs the logarithm of the number of variables besides: there are so many that might be one.
+    """
     counts, precision = centre.parents.sum(axis=1), np.exp(-centre.log_variances)
     squares = (centre.slopes**2).sum(axis=1) * precision
     of_slopes = [0.5 * (counts * np.log1p(rows / ridge) + ridge * squares) for ridge in _RIDGES]
     of_levels = 0.5 * (np.log1p(rows / _RIDGE) + np.log(rows) + _RIDGE * centre.intercepts**2 * precision)
-    return of_levels - logsumexp(-np.array(of_slopes), axis=0) + np.log(len(_RIDGES))
+    of_choice = counts * np.log(centre.parents.shape[1])
+    return of_levels + of_choice - logsumexp(-np.array(of_slopes), axis=0) + np.log(len(_RIDGES))
 
 
 def _of_equal_size(

@@ -103,6 +103,25 @@ def coefficients(
     return np.linalg.solve(gram[:size, :size] + fit.ridge * np.eye(size), cross[:size])
 
 
+def leave_one_out(
+    features: Float[np.ndarray, "row used"],
+    gram: Float[np.ndarray, "feature feature"],
+    fit: Fit,
+    residuals: Float[np.ndarray, " row"],
+    precision: float | None,
+) -> float:
+    """Return how badly a regression predicts each row from all others: the negative log-likelihood per row, as scores.
+
+    It has no price for what the functions could have fitted besides: this is paid by fitting them to other rows.
+    """
+    if not fit.size:
+        return float(per_row(np.mean(residuals**2), precision))
+    factor, _ = _potrf(gram[: fit.size, : fit.size] + fit.ridge * np.eye(fit.size), lower=1)
+    solved, _ = _trtrs(factor, features.T, lower=1)
+    free = np.maximum(1 - (solved**2).sum(axis=0), 1e-6)
+    return float(per_row(np.mean(residuals**2 / free), precision) - 0.5 * np.log(free).mean())
+
+
 class Targets(NamedTuple):
     """The variables, or functions of them, that are regressed on the parents."""
 

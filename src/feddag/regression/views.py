@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from feddag.regression.comparison import row_losses
-from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients
+from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients, leave_one_out
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_of_products
 from feddag.regression.noise_models import NoiseModels, row_log_densities
@@ -39,6 +39,8 @@ class Fits(NamedTuple):
 
     scores: Float[np.ndarray, " family"]
     with_normal_noise: Float[np.ndarray, " family"]
+    predictive: Float[np.ndarray, " family"]
+    """The negative log-likelihood per row, with normal noise: each row's by the regression of all others."""
     residuals: Float[np.ndarray, "row family"]
 
 
@@ -196,7 +198,7 @@ class View:
         precisions: Float[np.ndarray, " node"] | None,
     ) -> Fits:
         """Score families by full regressions."""
-        scores = np.empty(len(children))
+        scores, predictive = np.empty(len(children)), np.empty(len(children))
         residuals = np.empty((self.rows, len(children)))
         for members, families in by_parents(parents):
             features = self.features.joint(members, self.rows)
@@ -210,10 +212,11 @@ class View:
                 fit = best_fit(gram, cross, float(values @ values), self.rows, ends, precision)
                 scores[family] = fit.score
                 residuals[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
+                predictive[family] = leave_one_out(features[:, : fit.size], gram, fit, residuals[:, family], precision)
         if precisions is not None:
-            return Fits(scores, scores, residuals)
+            return Fits(scores, scores, predictive, residuals)
         gains = self._noise.gains(self._of_some_rows(residuals), _columns_by_family(parents))
-        return Fits(scores - gains - self._log_slopes.mean(axis=0)[children], scores, residuals)
+        return Fits(scores - gains - self._log_slopes.mean(axis=0)[children], scores, predictive, residuals)
 
     def row_losses(
         self,

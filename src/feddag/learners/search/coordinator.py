@@ -17,14 +17,13 @@ from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.auto_scores import AutoScores
 from feddag.learners.search.checks import Checks
-from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.directions import Directions, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import OwnScores, Scores
-from feddag.learners.search.tasks import Sharing
 
 _SIDE_BY_SIDE = 5
 """The number of further searches that share their rounds."""
@@ -82,9 +81,8 @@ class SearchCoordinator:
         federation: Federation,
         knowledge: Knowledge,
         *,
-        sharing: Sharing,
+        auto: bool,
         equal_noise: bool,
-        workers: int,
         clock: Callable[[], float],
     ) -> None:
         nodes = len(knowledge.allowed)
@@ -99,11 +97,7 @@ class SearchCoordinator:
         self._best: Found | None = None
         self._unreported = False
         sites = len(federation.sites)
-        if sharing == "graph":
-            self.scores: Scores = OwnScores(nodes, self._ask, sites)
-        else:
-            common = AutoScores if sharing == "auto" else CommonScores
-            self.scores = common(nodes, self._ask, sites, equal_noise=equal_noise, workers=workers)
+        self.scores: Scores = (AutoScores if auto else OwnScores)(nodes, self._ask, sites)
         self._orders = OrderSearch(self.scores, knowledge)
 
     def run(

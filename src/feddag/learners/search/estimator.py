@@ -43,7 +43,7 @@ from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory,
 from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
-from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
+from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
 from feddag.silos import Silo
@@ -183,17 +183,23 @@ class EvidenceSearch(FederatedLearner):
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        mechanisms = OwnMechanisms if self.sharing == "graph" else CommonMechanisms
-        return mechanisms(silo, equal_noise=self.noise == "equal")
+        if self._decides:
+            return DifferingMechanisms(silo)
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=self.sharing == "all")
+
+    @property
+    def _decides(self) -> bool:
+        """Whether the data decide what sites have in common."""
+        return self.sharing == "auto" and self.noise == "free"
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
-        return search_tasks(len(columns), sites, self.sharing)
+        return search_tasks(len(columns), auto=self._decides)
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
-        names = search_tasks(2, 2, self.sharing)
+        names = search_tasks(2, auto=self._decides)
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
@@ -226,9 +232,8 @@ class EvidenceSearch(FederatedLearner):
         return SearchCoordinator(
             federation,
             self.knowledge_of(columns),
-            sharing=self.sharing,
+            auto=self._decides,
             equal_noise=self.noise == "equal",
-            workers=self.worker_count(),
             clock=clock,
         )
 

@@ -18,9 +18,9 @@ from feddag.regression.agreement import SiteLines
 from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
-from feddag.regression.gram import means_of_products, triangle
+from feddag.regression.gram import triangle
 from feddag.regression.residual_checks import Dependence, look_like_copies
-from feddag.regression.views import View, bend
+from feddag.regression.views import Fits, View, bend
 from feddag.silos import Silo
 from feddag.silos.outliers import has_outliers
 
@@ -37,9 +37,12 @@ class FamilySite(Stateless):
     def __init__(self, silo: Silo) -> None:
         self.name = silo.name
         self._values = silo.values
+        self._sites = 1
+        """How many sites the task is for."""
 
     def answer(self, task: Task) -> Answer:
         """Answer one of the tasks in `methods`, or the number of rows."""
+        self._sites = len(task.participants)
         if task.name == tasks.ROWS.name:
             return Answer(1.0, {"rows": np.array(float(len(self._values)))})
         if task.name not in self.methods:
@@ -49,7 +52,10 @@ class FamilySite(Stateless):
 
 
 class OwnMechanisms(FamilySite):
-    """A site whose mechanisms are its own: what leaves it is one number for each family, inside a sum."""
+    """A site whose mechanisms are its own or, where they are `common`, those of all sites.
+
+    What leaves it is one number for each family, inside a sum.
+    """
 
     methods: ClassVar = {
         tasks.NEIGHBOURHOODS.name: "_neighbourhoods",
@@ -58,9 +64,10 @@ class OwnMechanisms(FamilySite):
         tasks.CHECKS.name: "_checks",
     }
 
-    def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
+    def __init__(self, silo: Silo, *, equal_noise: bool, common: bool = False) -> None:
         super().__init__(silo)
         self._equal_noise = equal_noise
+        self._common = common
         self._variances = silo.values.var(axis=0)
         self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
@@ -95,14 +102,21 @@ class OwnMechanisms(FamilySite):
         return bent < plain
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"scores": self._score(arrays)[0]}
+        scores, fits = self._score(arrays)
+        return {"scores": scores + self._saved(fits[0]) if self._common else scores}
 
-    def _score(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
-        """Score families by full regressions: with models of the noise, and with normal noise."""
+    def _score(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], list[Fits]]:
+        """Score families by full regressions, and return the regressions of each view."""
         precisions = self._precisions(arrays["reference"].tobytes())
         fits = [view.fit(*_families(arrays), precisions) for view in self._views]
-        scores = average_evidence(np.stack([each.scores for each in fits]), len(self._values))
-        return scores, fits[0].with_normal_noise
+        return average_evidence(np.stack([each.scores for each in fits]), len(self._values)), fits
+
+    def _saved(self, fit: Fits) -> Float[np.ndarray, " family"]:
+        """Return what a site saves if all sites have its mechanisms: as one of K it pays a K-th of their price.
+
+        The rest of its rows are judged by how well all others predict them.
+        """
+        return (1 - 1 / self._sites) * (fit.predictive - fit.with_normal_noise)
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, losses, of_tables = self._with_rows(arrays)
@@ -112,14 +126,14 @@ class OwnMechanisms(FamilySite):
 
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
-        scores, losses = [], []
-        for view in self._views:
-            fits = view.fit(*_families(arrays), precisions)
-            scores.append(fits.scores)
-            losses.append(view.row_losses(*_families(arrays), fits.residuals, precisions))
-        best = np.argmin(scores, axis=0)
+        scores, fits = self._score(arrays)
+        losses = [
+            view.row_losses(*_families(arrays), each.residuals, precisions)
+            for view, each in zip(self._views, fits, strict=True)
+        ]
+        best = np.argmin([each.scores for each in fits], axis=0)
         chosen = np.stack(losses)[best, :, np.arange(len(best))].T
-        return average_evidence(np.array(scores), len(self._values)), chosen, {}
+        return scores + self._saved(fits[0]) if self._common else scores, chosen, {}
 
     def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Check the assumptions of a graph's regressions, and look for copies and outliers."""
@@ -162,25 +176,23 @@ class OwnMechanisms(FamilySite):
         return self._variances / (self._variances * (residuals**2).mean(axis=0)).mean()
 
 
-class CommonMechanisms(OwnMechanisms):
-    """A site whose mechanisms may be those of all sites: what leaves it beside scores are means of products.
+class DifferingMechanisms(OwnMechanisms):
+    """A site that may differ from the others in some mechanisms.
 
-    These are means of products of functions of two variables at most, inside a sum. Its scores are those of columns in
-    the frame of all sites, with the price of means and variances of its own, so that own mechanisms and common ones
-    compare.
+    Its scores are those of columns in the frame of all sites, with the price of means and variances of its own, so that
+    own mechanisms and common ones compare. What leaves it besides are two further numbers for each family, the
+    covariances of its columns, and how it wishes common straight lines to move: all inside sums.
     """
 
     methods: ClassVar = OwnMechanisms.methods | {
-        tasks.GRAM.name: "_common_gram",
-        tasks.COMMON_NEIGHBOURHOODS.name: "_common_neighbourhoods",
-        tasks.SCORES_AND_GAINS.name: "_scores_and_gains",
+        tasks.COMMON_SCORES.name: "_common_scores",
         tasks.COVARIANCES.name: "_covariances",
         tasks.PULLS.name: "_pulls",
         tasks.AGREEMENT.name: "_agreement",
     }
 
-    def __init__(self, silo: Silo, *, equal_noise: bool) -> None:
-        super().__init__(silo, equal_noise=equal_noise)
+    def __init__(self, silo: Silo) -> None:
+        super().__init__(silo, equal_noise=False)
         self._lines = lru_cache(maxsize=1)(self._lines_given)
 
     def answer(self, task: Task) -> Answer:
@@ -189,34 +201,22 @@ class CommonMechanisms(OwnMechanisms):
             return tasks.MOMENTS.answer(self.name, task, self._values)
         return super().answer(task)
 
-    def _in_common_frame(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
-        return (self._values - arrays["origin"]) / arrays["scale"]
-
-    def _common_gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        common = self._features(self._in_common_frame(arrays))
-        mean, second = means_of_products(common.coarse(int(arrays["functions"])))
-        return {"mean": mean, "second": triangle(second)}
-
-    def _common_neighbourhoods(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"scores": self._neighbourhoods(arrays)["scores"] + self._own_levels(arrays)[:, None]}
-
-    def _scores_and_gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        scores, normal = self._score(arrays)
-        return {"scores": scores + self._own_levels(arrays), "gains": normal - scores}
-
-    def _own_levels(self, arrays: Arrays) -> Float[np.ndarray, " family"]:
-        return self._of_frame(arrays).levels()[arrays["children"]]
+    def _common_scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        scores, fits = self._score(arrays)
+        levels = self._of_frame(arrays).levels()[arrays["children"]]
+        return {"scores": scores + levels, "saved": self._saved(fits[0])}
 
     def _covariances(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"covariances": triangle(self._of_frame(arrays).covariances)}
 
     def _pulls(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        children, centre = arrays["children"], tasks.lines_of(arrays)
-        pull = self._of_frame(arrays).pull(children, centre)
+        centre = tasks.lines_of(arrays)
+        pull = self._of_frame(arrays).pull(arrays["children"], centre)
         return pull._asdict() | {"slopes": pull.slopes[centre.parents]}
 
     def _agreement(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {"agreement": self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays)) / len(self._values)}
+        found = self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays))
+        return {name: each / len(self._values) for name, each in found._asdict().items()}
 
     def _of_frame(self, arrays: Arrays) -> SiteLines:
         return self._lines(arrays["origin"].tobytes(), arrays["scale"].tobytes())

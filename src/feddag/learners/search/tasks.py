@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,6 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import (
     LARGEST_PARAMETER,
     LARGEST_VALUE,
-    MOST_ROWS,
     SMALLEST_SPREAD,
     Bounds,
     Output,
@@ -19,10 +19,8 @@ from feddag.federation.tasks import (
     by_name,
 )
 from feddag.graphs import is_dag
-from feddag.learners.search.budget import NUMBERS_PER_VALUE, most_summed_functions
 from feddag.regression.agreement import Lines
 from feddag.regression.comparison import SPREAD
-from feddag.regression.features import FUNCTIONS
 from feddag.regression.moments import MomentTasks
 
 Sharing = Literal["auto", "graph", "all"]
@@ -37,24 +35,12 @@ ROWS = TaskSpec(
     },
 )
 MOMENTS = MomentTasks.by_means("search")
-GRAM = TaskSpec(
-    "search.gram",
-    "How functions of the variables vary together",
-    {
-        "mean": Output("the mean of each function", ("function",)),
-        "second": Output("for each pair of functions the mean of their product", ("pair",)),
-    },
-)
 NEIGHBOURHOODS = TaskSpec("search.neighbourhoods", "Scores of families of variables, by quick regressions", _SCORES)
-COMMON_NEIGHBOURHOODS = TaskSpec(
-    "search.common-neighbourhoods", "Scores of families of variables, by quick regressions, in common units", _SCORES
-)
 SCORES = TaskSpec("search.scores", "Scores of families of variables, by full regressions", _SCORES)
-_GAINS = {"gains": Output("for each family how much models of the noise explain beyond normal noise", ("family",))}
-SCORES_AND_GAINS = TaskSpec(
-    "search.scores-and-gains",
-    "Scores of families of variables, by full regressions, and what models of the noise add to them",
-    _SCORES | _GAINS,
+COMMON_SCORES = TaskSpec(
+    "search.common-scores",
+    "Scores of families of variables, by full regressions, and how well rows predict each other",
+    _SCORES | {"saved": Output("for each family how well other rows predict a row", ("family",))},
 )
 COVARIANCES = TaskSpec(
     "search.covariances",
@@ -74,7 +60,10 @@ PULLS = TaskSpec(
 AGREEMENT = TaskSpec(
     "search.agreement",
     "How well sites follow straight lines that they may have in common",
-    {"agreement": Output("for each family by how much common lines explain the rows better than own ones", ("family",))},
+    {
+        "some": Output("for each family how much better than own lines common ones explain rows", ("family",)),
+        "every": Output("for each family the same if every site has them", ("family",)),
+    },
 )
 COMPARISONS = TaskSpec(
     "search.comparisons",
@@ -102,11 +91,9 @@ CHECKS = TaskSpec(
 TASKS = (
     ROWS,
     *MOMENTS.specs,
-    GRAM,
     NEIGHBOURHOODS,
-    COMMON_NEIGHBOURHOODS,
     SCORES,
-    SCORES_AND_GAINS,
+    COMMON_SCORES,
     COVARIANCES,
     PULLS,
     AGREEMENT,
@@ -131,17 +118,13 @@ def _is_reference(graph: np.ndarray) -> bool:
     return not len(graph) or (graph.shape[0] == graph.shape[1] and is_dag(graph.astype(np.int8)))
 
 
-def _within_budget(arrays: Arrays) -> bool:
-    return int(arrays["functions"]) <= most_summed_functions(len(arrays["origin"]), float(arrays["rows"]))
-
-
 def lines_of(arrays: Arrays) -> Lines:
     """Return the straight lines that a task brings."""
     return Lines(arrays["parents"].astype(bool), arrays["intercepts"], arrays["log_variances"], arrays["slopes"])
 
 
-def search_tasks(nodes: int, sites: int, sharing: Sharing) -> dict[str, TaskSpec]:
-    """Return the tasks of a search over so many variables at so many sites, with bounds on what they bring."""
+def search_tasks(nodes: int, *, auto: bool) -> dict[str, TaskSpec]:
+    """Return the tasks of a search over so many variables, with bounds on what they bring."""
     arrays = {
         "children": Bounds(0, nodes - 1, "int64", ("family",)),
         "parents": Bounds(0, 1, "uint8", ("family", nodes)),
@@ -162,24 +145,18 @@ def search_tasks(nodes: int, sites: int, sharing: Sharing) -> dict[str, TaskSpec
     def about_families(arrays: Mapping[str, Bounds], *specs: TaskSpec) -> list[TaskSpec]:
         return [spec.with_bounds(arrays=arrays, lengths=lengths, rules=rules) for spec in specs]
 
-    scores = about_families(arrays, NEIGHBOURHOODS, SCORES)  # of discrete variables also if mechanisms are common
-    if sharing != "graph":
+    scores = about_families(arrays, NEIGHBOURHOODS, SCORES)
+    if auto:
         frame = {
             "origin": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,)),
             "scale": Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(nodes,)),
         }
-        of_gram = {"rows": Bounds(1, MOST_ROWS, "int64"), "functions": Bounds(1, FUNCTIONS, "int64")}
-        budget = {f"at most {NUMBERS_PER_VALUE:g} numbers for each value of all sites": _within_budget}
-        gram = GRAM.with_bounds(arrays=frame | of_gram, rules=budget if sites > 1 else {})
-        scores += [*MOMENTS.bounded(nodes).values(), gram]
-        scores += about_families(arrays | frame, COMMON_NEIGHBOURHOODS, SCORES_AND_GAINS)
-        if sharing == "auto":
-            lines = {
-                "intercepts": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family",)),
-                "log_variances": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family",)),
-                "slopes": Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family", nodes)),
-            }
-            scores += [COVARIANCES.with_bounds(arrays=frame), *about_families(arrays | frame | lines, PULLS, AGREEMENT)]
+        number = Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=("family",))
+        slopes = replace(number, shape=("family", nodes))
+        lines = {"intercepts": number, "log_variances": number, "slopes": slopes}
+        scores += [*MOMENTS.bounded(nodes).values(), COVARIANCES.with_bounds(arrays=frame)]
+        scores += about_families(arrays | frame, COMMON_SCORES)
+        scores += about_families(arrays | frame | lines, PULLS, AGREEMENT)
     return by_name(
         (
             ROWS,

@@ -1,0 +1,85 @@
+"""The server's view of scores where the data decide which sites have a mechanism in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int8
+
+from feddag.federation.arrays import prefixed, under
+from feddag.federation.protocol import Arrays
+from feddag.learners.search import tasks
+from feddag.learners.search.scores import Family, OwnScores
+from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
+from feddag.regression.evidence import average_evidence
+from feddag.regression.gram import from_triangle
+
+
+class AutoScores(OwnScores):
+    """A family's evidence is averaged over three accounts of its mechanism.
+
+    By one, each site has its own. By another, sites have a straight line in common, or not, each site as its rows say
+    (`regression.agreement`), and the rest is each site's own. By the third, all sites have all in common: then they have
+    the line in common, too. The last two take a few rounds more, in which sites move the common line.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._frame: dict[str, np.ndarray] = {}
+        """The mean and the deviation of all rows, with which every site standardises."""
+        self._covariances: Float[np.ndarray, "node node"] = np.zeros((0, 0))
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that sites have answered."""
+        document, arrays = super().snapshot()
+        return document, arrays | prefixed("frame", self._frame) | {"covariances": self._covariances}
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take over a snapshot."""
+        super().restore(document, arrays)
+        self._frame, self._covariances = under("frame", arrays), arrays["covariances"]
+
+    def _common_frame(self) -> dict[str, np.ndarray]:
+        if not self._frame:
+            mean, variance, _ = tasks.MOMENTS.ask(self._ask)
+            self._frame = {"origin": mean, "scale": np.sqrt(variance)}
+        if not len(self._covariances):
+            self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
+        return self._frame
+
+    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
+        if self.discrete:
+            return super()._joint(families)
+        asked = self._task(families) | self._common_frame()
+        answer = self._ask(tasks.COMMON_SCORES, asked)
+        agreement = self._agreement(asked)
+        own = answer["scores"]
+        accounts = [own, own - agreement.some, own + answer["saved"] - np.minimum(agreement.every, 0.0)]
+        return zip(families, average_evidence(np.stack(accounts), self.rows).tolist(), strict=True)
+
+    def _agreement(self, asked: Arrays) -> Agreement:
+        """Return the evidence per row that sites have the straight lines of families in common."""
+        lines = Lines.none(asked["parents"].astype(bool))
+        for _ in range(PULLS):
+            answer = self._ask(tasks.PULLS, {**asked, **_as_arrays(lines)})
+            slopes = np.zeros(lines.slopes.shape)
+            slopes[lines.parents] = answer["slopes"]
+            lines = Pull(**answer | {"slopes": slopes}).move(lines, self._covariances)
+        answer = self._ask(tasks.AGREEMENT, {**asked, **_as_arrays(lines)})
+        paid = price(lines, self.rows) / self.rows
+        return Agreement(answer["some"] - paid, answer["every"] - paid)
+
+    def _comparisons(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
+        own, answer = super()._comparisons(families, terms)
+        if self.discrete:
+            return own, answer
+        self.ask_joint(families)
+        return terms @ np.array([self.joint[family] for family in families]), answer
+
+
+def _as_arrays(lines: Lines) -> dict[str, np.ndarray]:
+    return {name: array for name, array in lines._asdict().items() if name != "parents"}
