@@ -115,11 +115,11 @@ def leave_one_out(
     It has no price for what the functions could have fitted besides: this is paid by fitting them to other rows.
     """
     if not fit.size:
-        return float(per_row(np.mean(residuals**2), precision))
+        return float(per_row(np.array(np.mean(residuals**2)), precision))
     factor, _ = _potrf(gram[: fit.size, : fit.size] + fit.ridge * np.eye(fit.size), lower=1)
     solved, _ = _trtrs(factor, features.T, lower=1)
     free = np.maximum(1 - (solved**2).sum(axis=0), 1e-6)
-    return float(per_row(np.mean(residuals**2 / free), precision) - 0.5 * np.log(free).mean())
+    return float(per_row(np.array(np.mean(residuals**2 / free)), precision) - 0.5 * np.log(free).mean())
 
 
 class Targets(NamedTuple):

@@ -13,12 +13,14 @@ from feddag.learners.failed_checks import FailedCheck
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
+DIFFERING = "some sites differ"
 CHECK_COLUMNS = ("check", "variables", "figure", "failed")
 _REMEDIES = {
     DEPENDENT: "A cause may be missing from the table, or the noise may be of a kind that the search does not know. "
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
     COPIES: "Nobody can tell which of two copies is the cause of a third variable, or of the other. "
     "Leave out one of them.",
+    DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
 }
 _CERTAIN = 4.0
@@ -27,6 +29,10 @@ _LEAST_SHARE = 0.005
 """Of the variance: a weaker dependence, however certain, is no reason for doubt."""
 _MOST_ROWS = 0.5
 """Columns are copies if they look so at sites that hold so much of all rows."""
+
+
+_SURELY_DIFFERENT = 5.0
+"""The log-evidence from which on some sites differ."""
 
 
 class Checks(NamedTuple):
@@ -40,6 +46,8 @@ class Checks(NamedTuple):
     """The share of the rows that are at sites where few values make up most of a variable's spread."""
     copies: Float[np.ndarray, "node node"]
     """The share of the rows that are at sites where two columns look like copies; above the diagonal."""
+    differing: Float[np.ndarray, " node"]
+    """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
 
     @classmethod
     def of(cls, answer: dict[str, np.ndarray], rows: int) -> Checks:
@@ -49,7 +57,7 @@ class Checks(NamedTuple):
         copies = np.zeros((nodes, nodes))
         copies[np.triu_indices(nodes, 1)] = _rounded(answer["copies"])
         deviations = deviations_beyond_chance(explained, by_chance, variance)
-        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies)
+        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies, np.zeros(nodes))
 
     @property
     def dependent(self) -> list[int]:
@@ -61,8 +69,11 @@ class Checks(NamedTuple):
         """List the pairs of copies."""
         return [(int(one), int(other)) for one, other in np.argwhere(self.copies >= _MOST_ROWS)]
 
-    def table(self, names: Sequence[str], dag: Int8[np.ndarray, "node node"]) -> pd.DataFrame:
-        """Return a row for each check of a variable, and for each pair that looks like copies anywhere."""
+    def table(self, names: Sequence[str], dag: Int8[np.ndarray, "node node"], *, alike: bool = False) -> pd.DataFrame:
+        """Return a row for each check of a variable, and for each pair that looks like copies anywhere.
+
+        Variables in which some sites differ are listed, too; that is a failure where sites are assumed to be `alike`.
+        """
         dependent, pairs = self.dependent, self.pairs
         rows = [
             (DEPENDENT, names[node], float(self.excess[node]), node in dependent)
@@ -73,6 +84,10 @@ class Checks(NamedTuple):
             for one, other in np.argwhere(self.copies > 0).tolist()
         ]
         rows += [(OUTLIERS, name, share, share > 0) for name, share in zip(names, self.outliers.tolist(), strict=True)]
+        rows += [
+            (DIFFERING, names[node], float(self.differing[node]), alike)
+            for node in np.flatnonzero(self.differing > _SURELY_DIFFERENT).tolist()
+        ]
         return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
 
 
@@ -95,6 +110,8 @@ def _in_words(check: str, variables: Sequence[str]) -> str:
     if check == COPIES:
         return ", ".join(f"{pair} look like copies of each other" for pair in variables)
     listed = ", ".join(variables)
+    if check == DIFFERING:
+        return f"Sites are assumed to be alike, and some differ in how {listed} comes about"
     if check == OUTLIERS:
         return f"At some site few values make up most of the spread of {listed}"
     return f"What the graph's causes leave unexplained of {listed} still depends on these causes"

@@ -17,13 +17,14 @@ from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.auto_scores import AutoScores
 from feddag.learners.search.checks import Checks
+from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.directions import Directions, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import OwnScores, Scores
+from feddag.learners.search.tasks import Sharing
 
 _SIDE_BY_SIDE = 5
 """The number of further searches that share their rounds."""
@@ -81,7 +82,7 @@ class SearchCoordinator:
         federation: Federation,
         knowledge: Knowledge,
         *,
-        auto: bool,
+        sharing: Sharing,
         equal_noise: bool,
         clock: Callable[[], float],
     ) -> None:
@@ -97,7 +98,9 @@ class SearchCoordinator:
         self._best: Found | None = None
         self._unreported = False
         sites = len(federation.sites)
-        self.scores: Scores = (AutoScores if auto else OwnScores)(nodes, self._ask, sites)
+        by_sharing = {"graph": OwnScores, "all": CommonScores, "auto": AutoScores}
+        kind = OwnScores if equal_noise else by_sharing[sharing]
+        self.scores: Scores = kind(nodes, self._ask, sites)
         self._orders = OrderSearch(self.scores, knowledge)
 
     def run(
@@ -138,6 +141,8 @@ class SearchCoordinator:
         """Check whether the assumptions hold that a graph rests on."""
         self._stage = "checks"
         checks = self.scores.check(dag)
+        if isinstance(self.scores, CommonScores):
+            checks = checks._replace(differing=self.scores.differing(dag))
         self._report_round()
         return checks
 

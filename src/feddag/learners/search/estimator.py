@@ -11,7 +11,7 @@ are found where mechanisms are nonlinear or noise is not normal or, with `noise=
 of the same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete
 tables and, with continuous causes, by logistic regressions (`mixed`), with `noise="free"` only. Common mechanisms of
 theirs would take counts of combinations of levels over all sites, and many of these are of few rows: so where a
-variable is discrete, `sharing="all"` scores as `sharing="graph"` does.
+variable is discrete, every choice of `sharing` scores as `"graph"` does.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class EvidenceSearch(FederatedLearner):
     """Learn one causal graph from the tables of many sites by search, whatever the units of their columns.
 
     Args:
-        sharing: `"graph"`: each site has its own mechanisms, and what leaves it is one number per family inside a sum;
-            `"all"`: mechanisms may be common to all sites, and what leaves a site is also a Gram matrix inside a sum,
-            as large as a budget of one number for each four values of all sites allows. With discrete variables both
-            are the same.
+        sharing: What sites have in common. `"auto"`: the data decide for each variable, and a site may differ from
+            the others; sites that differ in few mechanisms tell directions. `"graph"`: each site has its own
+            mechanisms. `"all"`: all sites have the same; a check warns if some differ. What leaves a site is one number
+            per family inside a sum; but for `"graph"`, also covariances of its columns and what follows from these.
+            With discrete variables all are the same as `"graph"`, and so is `"auto"` with `noise="equal"`.
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -90,7 +91,8 @@ class EvidenceSearch(FederatedLearner):
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
             whether few values make up most of a column's spread (`figure`: the share of all rows that are at sites
-            where it is so). `fit` warns of those that `failed`.
+            where it is so), and in which variables some sites differ (`figure`: the log-evidence). `fit` warns of those
+            that `failed`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -126,7 +128,7 @@ class EvidenceSearch(FederatedLearner):
     score_: float = field(init=False)
     history_: SearchHistory = field(init=False)
 
-    sharing: Sharing = "graph"
+    sharing: Sharing = "auto"
     noise: Literal["free", "equal"] = "free"
     _: KW_ONLY
     restarts: int = 5
@@ -183,23 +185,29 @@ class EvidenceSearch(FederatedLearner):
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        if self._decides:
-            return DifferingMechanisms(silo)
-        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=self.sharing == "all")
+        common = self.sharing == "all"
+        if self._compares:
+            return DifferingMechanisms(silo, common=common)
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=common)
 
     @property
-    def _decides(self) -> bool:
-        """Whether the data decide what sites have in common."""
-        return self.sharing == "auto" and self.noise == "free"
+    def _compares(self) -> bool:
+        """Whether sites' mechanisms are compared."""
+        return self.sharing != "graph" and self.noise == "free"
+
+    @property
+    def shares(self) -> str:
+        """What leaves a site, as policies name it: comparing straight lines takes means and covariances."""
+        return "moments" if self._compares else "graph"
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
-        return search_tasks(len(columns), auto=self._decides)
+        return search_tasks(len(columns), compare=self._compares)
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
-        names = search_tasks(2, auto=self._decides)
+        names = search_tasks(2, compare=self._compares)
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
@@ -220,7 +228,7 @@ class EvidenceSearch(FederatedLearner):
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()
         self.graph_ = CausalGraph(reported, columns, scores)
         self.edge_evidence_ = directions.table(columns)
-        self.checks_ = checks.table(columns, best.dag)
+        self.checks_ = checks.table(columns, best.dag, alike=self.sharing == "all")
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
         self.score_ = best.score
         self.history_ = coordinator.history
@@ -232,7 +240,7 @@ class EvidenceSearch(FederatedLearner):
         return SearchCoordinator(
             federation,
             self.knowledge_of(columns),
-            auto=self._decides,
+            sharing=self.sharing,
             equal_noise=self.noise == "equal",
             clock=clock,
         )

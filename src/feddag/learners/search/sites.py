@@ -179,8 +179,8 @@ class OwnMechanisms(FamilySite):
 class DifferingMechanisms(OwnMechanisms):
     """A site that may differ from the others in some mechanisms.
 
-    Its scores are those of columns in the frame of all sites, with the price of means and variances of its own, so that
-    own mechanisms and common ones compare. What leaves it besides are two further numbers for each family, the
+    Its common scores are those of columns in the frame of all sites, with the price of means and variances of its own,
+    so that own mechanisms and common ones compare. What leaves it besides is how well rows predict each other, the
     covariances of its columns, and how it wishes common straight lines to move: all inside sums.
     """
 
@@ -191,8 +191,8 @@ class DifferingMechanisms(OwnMechanisms):
         tasks.AGREEMENT.name: "_agreement",
     }
 
-    def __init__(self, silo: Silo) -> None:
-        super().__init__(silo, equal_noise=False)
+    def __init__(self, silo: Silo, *, common: bool) -> None:
+        super().__init__(silo, equal_noise=False, common=common)
         self._lines = lru_cache(maxsize=1)(self._lines_given)
 
     def answer(self, task: Task) -> Answer:

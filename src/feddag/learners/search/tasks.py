@@ -123,8 +123,11 @@ def lines_of(arrays: Arrays) -> Lines:
     return Lines(arrays["parents"].astype(bool), arrays["intercepts"], arrays["log_variances"], arrays["slopes"])
 
 
-def search_tasks(nodes: int, *, auto: bool) -> dict[str, TaskSpec]:
-    """Return the tasks of a search over so many variables, with bounds on what they bring."""
+def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
+    """Return the tasks of a search over so many variables, with bounds on what they bring.
+
+    Sites' mechanisms are compared unless each site has its own.
+    """
     arrays = {
         "children": Bounds(0, nodes - 1, "int64", ("family",)),
         "parents": Bounds(0, 1, "uint8", ("family", nodes)),
@@ -146,7 +149,7 @@ def search_tasks(nodes: int, *, auto: bool) -> dict[str, TaskSpec]:
         return [spec.with_bounds(arrays=arrays, lengths=lengths, rules=rules) for spec in specs]
 
     scores = about_families(arrays, NEIGHBOURHOODS, SCORES)
-    if auto:
+    if compare:
         frame = {
             "origin": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=(nodes,)),
             "scale": Bounds(SMALLEST_SPREAD, LARGEST_VALUE, shape=(nodes,)),

@@ -1,4 +1,4 @@
-"""The server's view of scores where the data decide which sites have a mechanism in common."""
+"""The server's view of scores where sites may have mechanisms in common."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from jaxtyping import Float, Int8
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.search import tasks
-from feddag.learners.search.scores import Family, OwnScores
+from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
 from feddag.regression.evidence import average_evidence
 from feddag.regression.gram import from_triangle
 
 
-class AutoScores(OwnScores):
-    """A family's evidence is averaged over three accounts of its mechanism.
+class CommonScores(OwnScores):
+    """Each site scores families as one of many that have all mechanisms in common: sums of one number per family.
 
-    By one, each site has its own. By another, sites have a straight line in common, or not, each site as its rows say
-    (`regression.agreement`), and the rest is each site's own. By the third, all sites have all in common: then they have
-    the line in common, too. The last two take a few rounds more, in which sites move the common line.
+    Whether they do is asked of the graph that is found.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -30,6 +28,7 @@ class AutoScores(OwnScores):
         self._frame: dict[str, np.ndarray] = {}
         """The mean and the deviation of all rows, with which every site standardises."""
         self._covariances: Float[np.ndarray, "node node"] = np.zeros((0, 0))
+        self._differing: tuple[bytes, Float[np.ndarray, " node"]] | None = None
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that sites have answered."""
@@ -49,15 +48,14 @@ class AutoScores(OwnScores):
             self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
         return self._frame
 
-    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        if self.discrete:
-            return super()._joint(families)
-        asked = self._task(families) | self._common_frame()
-        answer = self._ask(tasks.COMMON_SCORES, asked)
-        agreement = self._agreement(asked)
-        own = answer["scores"]
-        accounts = [own, own - agreement.some, own + answer["saved"] - np.minimum(agreement.every, 0.0)]
-        return zip(families, average_evidence(np.stack(accounts), self.rows).tolist(), strict=True)
+    def differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
+        """Return for each variable the log-evidence that some sites differ in its mechanism, given its parents."""
+        if self.discrete or self._sites == 1:
+            return np.zeros(self.nodes)
+        if self._differing is None or self._differing[0] != dag.tobytes():
+            found = self._agreement(self._task(families_of(dag)) | self._common_frame())
+            self._differing = dag.tobytes(), self.rows * (found.some - found.every)
+        return self._differing[1]
 
     def _agreement(self, asked: Arrays) -> Agreement:
         """Return the evidence per row that sites have the straight lines of families in common."""
@@ -70,6 +68,25 @@ class AutoScores(OwnScores):
         answer = self._ask(tasks.AGREEMENT, {**asked, **_as_arrays(lines)})
         paid = price(lines, self.rows) / self.rows
         return Agreement(answer["some"] - paid, answer["every"] - paid)
+
+
+class AutoScores(CommonScores):
+    """The data decide what sites have in common: a family's evidence is averaged over three accounts of its mechanism.
+
+    By one, each site has its own. By another, sites have a straight line in common, or not, each site as its rows say
+    (`regression.agreement`), and the rest is each site's own. By the third, all sites have all in common: then
+    they have the line in common, too. The last two take a few rounds more, in which sites move the common line.
+    """
+
+    def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
+        if self.discrete:
+            return super()._joint(families)
+        asked = self._task(families) | self._common_frame()
+        answer = self._ask(tasks.COMMON_SCORES, asked)
+        agreement = self._agreement(asked)
+        own = answer["scores"]
+        accounts = [own, own - agreement.some, own + answer["saved"] - np.minimum(agreement.every, 0.0)]
+        return zip(families, average_evidence(np.stack(accounts), self.rows).tolist(), strict=True)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
