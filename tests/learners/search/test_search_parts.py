@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 
 from feddag import FeddagError, simulate
-from feddag.federation import InProcess, Task
-from feddag.federation.tasks import find_task
+from feddag.federation import InProcess
 from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search import tasks
-from feddag.learners.search.budget import NUMBERS_PER_VALUE
+from feddag.learners.search.common_scores import AutoScores
 from feddag.learners.search.directions import _alternatives, weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refine
-from feddag.learners.search.scores import CommonScores, OwnScores, families_of
-from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
-from feddag.learners.search.tasks import search_tasks
-from feddag.regression.evidence import average_evidence, best_fit
-from feddag.regression.features import FUNCTIONS, Features
+from feddag.learners.search.scores import OwnScores, families_of
+from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.regression.gram import from_triangle, triangle
 from feddag.silos import Silo
 
@@ -46,8 +42,13 @@ def own_scores(silos, *, equal_noise=False):
 
 
 def common_scores(silos, *, equal_noise=False):
-    asked = Asked([CommonMechanisms(silo, equal_noise=equal_noise) for silo in silos])
-    return CommonScores(len(silos[0].columns), asked, len(silos), equal_noise=equal_noise, workers=2), asked
+    asked = Asked([OwnMechanisms(silo, equal_noise=equal_noise, common=True) for silo in silos])
+    return OwnScores(len(silos[0].columns), asked, len(silos)), asked
+
+
+def auto_scores(silos):
+    asked = Asked([DifferingMechanisms(silo, common=False) for silo in silos])
+    return AutoScores(len(silos[0].columns), asked, len(silos)), asked
 
 
 def nothing_known(nodes):
@@ -80,73 +81,66 @@ def test_own_scores_are_the_mean_over_sites_by_rows():
     np.testing.assert_allclose([scores.joint[family] for family in families], joint, atol=1e-12)
 
 
-def additive_scores(silos, families, *, coarse=False):
-    """Score families on all rows together by the sum of functions of each parent, with normal noise."""
-    values = np.concatenate([silo.values for silo in silos])
-    values = (values - values.mean(axis=0)) / values.std(axis=0)
-    features = Features(values).coarse()
-    scores = {}
-    for child, parents in families:
-        linear = [FUNCTIONS * parent for parent in members(parents)]
-        used = linear + [first + wave for first in linear for wave in range(1, FUNCTIONS)]
-        functions = features[:, used] - features[:, used].mean(axis=0)
-        gram, cross = functions.T @ functions, functions.T @ values[:, child]
-        ends = [len(used)] if coarse else [len(linear), len(used)]
-        scores[child, parents] = best_fit(gram, cross, len(values), len(values), ends, None).score
-    return scores
-
-
-def mean_gains(silos, families, *, coarse):
-    """Return what models of the noise add at the sites, weighted by rows."""
-    task = tasks.GAINS if coarse else tasks.SCORES_AND_GAINS
-    scores, _ = common_scores(silos)
-    arrays = scores._task(families)
-    answers = [
-        CommonMechanisms(silo, equal_noise=False).answer(Task(task.name, 0, {}, arrays, (0, 1, 2))) for silo in silos
-    ]
-    return np.average([each.arrays["gains"] for each in answers], axis=0, weights=[each.weight for each in answers])
-
-
-def test_common_coarse_scores_with_equal_noise_are_those_of_all_rows_together():
-    pooled = Silo("all", COMMON[0].columns, np.concatenate([silo.values for silo in COMMON]))
+def test_as_one_of_many_sites_that_are_alike_a_site_pays_less_for_its_mechanisms():
+    """The share that is not paid is that of how well rows predict each other, by regressions fitted anew."""
     families = [(0, 0b10), (2, 0b11011), (1, 0)]
-    results = []
-    for silos in (COMMON, [pooled]):
-        scores, _ = common_scores(silos, equal_noise=True)
-        scores.refer_to(np.triu(np.ones((5, 5), np.int8), 1))
-        scores.ask_neighbourhoods(families)
-        results.append(np.concatenate([scores.neighbourhood[family] for family in families]))
-    np.testing.assert_allclose(*results, atol=1e-9)
-
-
-def test_common_coarse_scores_are_those_of_all_rows_and_what_the_sites_know_of_noise():
-    families = [(0, 0b10), (2, 0b11011), (1, 0)]
-    scores, _ = common_scores(COMMON)
-    scores.ask_neighbourhoods(families)
-    additive, gains = additive_scores(COMMON, families, coarse=True), mean_gains(COMMON, families, coarse=True)
-    for family, gain in zip(families, gains, strict=True):
-        assert scores.neighbourhood[family][family[0]] == pytest.approx(additive[family] - gain, abs=1e-9)
-
-
-def test_a_common_joint_score_averages_the_evidence_of_common_and_of_own_mechanisms():
-    families = [(0, 0b10), (2, 0b11011), (1, 0)]
-    common, _ = common_scores(COMMON)
-    own, _ = own_scores(COMMON)
-    common.ask_joint(families)
+    own, _ = own_scores(SILOS)
+    common, _ = common_scores(SILOS)
     own.ask_joint(families)
-    additive, gains = additive_scores(COMMON, families), mean_gains(COMMON, families, coarse=False)
-    for family, gain in zip(families, gains, strict=True):
-        both = np.array([additive[family] - gain, own.joint[family]])
-        assert common.joint[family] == pytest.approx(average_evidence(both, common.rows), abs=1e-9)
+    common.ask_joint(families)
+    assert common.joint[1, 0] == pytest.approx(own.joint[1, 0], abs=0.01)  # a mean and a variance have no price here
+    assert common.joint[2, 0b11011] < own.joint[2, 0b11011] - 0.01
+    alone, _ = common_scores(SILOS[:1])
+    same, _ = own_scores(SILOS[:1])
+    alone.ask_joint(families)
+    same.ask_joint(families)
+    assert alone.joint == same.joint
 
 
-def test_what_is_asked_about_noise_stays_within_the_budget():
-    scores, asked = common_scores(COMMON)
-    every = [(child, parents) for child in range(5) for parents in range(32) if not parents >> child & 1]
-    scores.ask_neighbourhoods(every)
-    allowed = NUMBERS_PER_VALUE * 5 * scores.rows
-    numbers = sum(array.size for _, _, answer in asked.tasks for array in answer.values())
-    assert numbers <= allowed
+def alike_but_one(rows=300, sites=6, changed=1):
+    """Draw a -> b -> c, straight lines with normal noise: b comes about otherwise at some sites."""
+    rng = np.random.default_rng(3)
+    silos = []
+    for k in range(sites):
+        a = rng.standard_normal(rows)
+        b = (-1.5 if k < changed else 1.0) * a + (2.0 if k < changed else 1.0) * rng.standard_normal(rows)
+        c = 0.8 * b + rng.standard_normal(rows)
+        silos.append(Silo(f"s{k}", ("a", "b", "c"), np.stack([a, b, c], axis=1)))
+    return silos
+
+
+def test_a_changed_mechanism_tells_the_direction_of_straight_lines():
+    truth, reversed_ = [(0, 0), (1, 0b001), (2, 0b010)], [(0, 0b010), (1, 0b100), (2, 0)]
+    own, _ = own_scores(alike_but_one())
+    auto, _ = auto_scores(alike_but_one())
+    own.ask_joint([*truth, *reversed_])
+    auto.ask_joint([*truth, *reversed_])
+
+    def advantage(scores):
+        return scores.rows * sum(scores.joint[b] - scores.joint[a] for a, b in zip(truth, reversed_, strict=True))
+
+    assert abs(advantage(own)) < 12
+    assert advantage(auto) > 12
+
+
+def test_the_variables_that_differ_are_found():
+    dag = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], np.int8)
+    a, b, c = auto_scores(alike_but_one())[0].differing(dag)
+    assert b > 20
+    assert max(a, c) < 3
+    assert (auto_scores(alike_but_one(changed=0))[0].differing(dag) < 3).all()
+
+
+def test_units_change_no_score_between_families():
+    families = [(0, 0b010), (0, 0), (1, 0b001), (2, 0b011)]
+    silos = alike_but_one()
+    moved = [Silo(silo.name, silo.columns, silo.values * [10.0, 0.1, 1.0] + [5.0, 0.0, -3.0]) for silo in silos]
+    found = []
+    for some in (silos, moved):
+        scores, _ = auto_scores(some)
+        scores.ask_joint(families)
+        found.append([scores.joint[family] for family in families])
+    np.testing.assert_allclose(*found, atol=1e-8)
 
 
 def test_of_a_symmetric_matrix_each_entry_leaves_a_site_once():
@@ -157,7 +151,7 @@ def test_of_a_symmetric_matrix_each_entry_leaves_a_site_once():
     assert from_triangle(triangle(np.empty((0, 0)))).shape == (0, 0)
 
 
-@pytest.mark.parametrize("make", [own_scores, common_scores])
+@pytest.mark.parametrize("make", [own_scores, auto_scores])
 def test_no_family_is_asked_for_twice_and_answers_can_be_kept(make):
     scores, asked = make(SILOS)
     families = [(0, 0b10), (2, 0b11011)]
@@ -175,7 +169,7 @@ def test_no_family_is_asked_for_twice_and_answers_can_be_kept(make):
     assert again.joint == scores.joint
 
 
-@pytest.mark.parametrize("make", [own_scores, common_scores])
+@pytest.mark.parametrize("make", [own_scores, auto_scores])
 def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     """All three sites have the same, odd number of rows, which is no number of variables, families or features."""
     rows = 1009
@@ -190,41 +184,37 @@ def test_nothing_that_leaves_a_site_has_a_row_for_each_of_its_rows(make):
     assert rows not in shapes
 
 
-@pytest.mark.parametrize(("rows", "functions"), [(140, 3), (300, 5), (600, 8)])
-def test_a_budget_decides_how_many_functions_are_summed(rows, functions):
-    silos = simulate(10, mechanism="gp", sites=3, rows=rows, seed=1).silos
-    scores, asked = common_scores(silos)
-    search = OrderSearch(scores, nothing_known(10))
-    dag = refine(scores, nothing_known(10), search.graph(search.improve([search.first_order()])[0]))
-    weigh(dag, scores, search, nothing_known(10), 0.95)
-    (summed,) = [int(arrays["functions"]) for name, arrays, _ in asked.tasks if name == "search.gram"]
-    assert summed == functions
-    numbers = sum(np.size(array) for *_, answer in asked.tasks for array in answer.values())
-    assert numbers <= 10 * 3 * rows / 4
+def test_what_moves_common_lines_is_told_by_means_and_covariances():
+    """Tables with the same means and covariances give the same answers, whatever their rows."""
+    rng = np.random.default_rng(1)
+
+    def table(silo):
+        rows = rng.standard_normal(silo.values.shape)
+        rows -= rows.mean(axis=0)
+        white = rows @ np.linalg.inv(np.linalg.cholesky(np.cov(rows.T, bias=True))).T
+        values = white @ np.linalg.cholesky(np.cov(silo.values.T, bias=True)).T + silo.values.mean(axis=0)
+        return Silo(silo.name, silo.columns, values)
+
+    silos = alike_but_one()
+    answers = []
+    for some in (silos, [table(silo) for silo in silos]):
+        scores, asked = auto_scores(some)
+        scores.ask_joint([(2, 0b011), (1, 0b001)])
+        compared = (tasks.COVARIANCES.name, tasks.PULLS.name, tasks.AGREEMENT.name)
+        answers.append([array for name, _, answer in asked.tasks if name in compared for array in answer.values()])
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8)
 
 
-def test_too_few_rows_for_sums_are_refused_before_anything_is_summed():
-    silos = simulate(10, mechanism="gp", sites=3, rows=130, seed=1).silos
-    scores, asked = common_scores(silos)
-    with pytest.raises(FeddagError, match=r"10 variables take 398 rows; there are 390 at 3 sites. Choose sharing="):
-        scores.ask_neighbourhoods([(0, 0b10)])
-    assert [name for name, *_ in asked.tasks] == ["search.rows"]
-
-
-def test_a_site_refuses_sums_of_too_many_functions():
-    frame = {"origin": np.zeros(10), "scale": np.ones(10)}
-
-    def check(functions, rows, sites):
-        arrays = frame | {"rows": np.array(rows), "functions": np.array(functions)}
-        task = Task("search.gram", 0, {}, arrays, tuple(range(sites)))
-        find_task("a", task, search_tasks(10, sites, common_mechanisms=True)).check_task("a", task, sites)
-
-    check(3, 398, sites=2)
-    check(8, 1528, sites=2)
-    check(8, 100, sites=1)  # nothing leaves
-    for functions, rows in ((3, 397), (8, 1527)):
-        with pytest.raises(FeddagError, match=r"Site 'a' refuses search.gram: .* 0.25 numbers for each value"):
-            check(functions, rows, sites=2)
+@pytest.mark.parametrize("changed", [1, 2])
+def test_sites_that_differ_hardly_move_the_common_line(changed):
+    """However far they are: the slope of b on a is 1 at the other four or five sites."""
+    scores, asked = auto_scores(alike_but_one(changed=changed))
+    scores.ask_joint([(1, 0b001)])
+    *_, (_, arrays, _) = [task for task in asked.tasks if task[0] == tasks.AGREEMENT.name]
+    scale = scores._frame["scale"]
+    slope = arrays["slopes"][0, 0] * scale[1] / scale[0]
+    assert slope == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize("seed", range(3))
