@@ -17,7 +17,7 @@ from feddag.learners.search import tasks
 from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
-from feddag.regression.gram import means_of_products, triangle
+from feddag.regression.gram import means_over_blocks, triangle
 from feddag.regression.residual_checks import Dependence, look_like_copies
 from feddag.regression.views import View, bend
 from feddag.silos import Silo
@@ -157,8 +157,8 @@ class OwnMechanisms(FamilySite):
         if not len(graph):
             return least
         (view,) = self._views
-        residuals = view.fit(np.arange(nodes), graph.T, least).residuals
-        return self._variances / (self._variances * (residuals**2).mean(axis=0)).mean()
+        left = view.fit(np.arange(nodes), graph.T, least).mean_squares
+        return self._variances / (self._variances * left).mean()
 
 
 class CommonMechanisms(OwnMechanisms):
@@ -183,7 +183,8 @@ class CommonMechanisms(OwnMechanisms):
 
     def _common_gram(self, arrays: Arrays) -> dict[str, np.ndarray]:
         common = self._features((self._values - arrays["origin"]) / arrays["scale"])
-        mean, second = means_of_products(common.coarse(int(arrays["functions"])))
+        functions = int(arrays["functions"])
+        mean, second = means_over_blocks(block.coarse(functions) for _, block in common.blocks())
         return {"mean": mean, "second": triangle(second)}
 
     def _gains(self, arrays: Arrays) -> dict[str, np.ndarray]:
