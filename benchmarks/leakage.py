@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from feddag.learners.search.budget import summed_numbers
 from jaxtyping import Float
 
 from feddag import simulate
-from feddag.learners.search.budget import summed_numbers
 from feddag.regression.features import FUNCTIONS, Features
 
 NODES, HIDDEN, TRIED = 20, 7, 100

@@ -192,21 +192,6 @@ class CoarseEvidence:
                 scores[batch] = self._of_equal_size(targets[batch], members)
         return scores
 
-    def families(
-        self, targets: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
-    ) -> Float[np.ndarray, " family"]:
-        """Score each family by itself."""
-        scores = np.empty(len(targets))
-        sizes = parents.sum(axis=1)
-        for size in np.unique(sizes).tolist():
-            chosen = np.flatnonzero(sizes == size)
-            members = np.nonzero(parents[chosen])[1].reshape(len(chosen), size)
-            now = self._regressions(targets[chosen], self._columns(members))
-            precisions = None if self._precisions is None else self._precisions[targets[chosen]]
-            found = per_row(now.residual / self._rows, precisions) + now.volume / (2 * self._rows)
-            scores[chosen] = average_evidence(found, self._rows)
-        return scores
-
     def _columns(self, nodes: Int[np.ndarray, "*set node"]) -> Int[np.ndarray, "*set column"]:
         """Return the columns of each node's own functions."""
         return (nodes[..., None] * self._functions + np.arange(self._functions)).reshape(*nodes.shape[:-1], -1)

@@ -12,11 +12,12 @@ All functions of a set of parents come in layers, so that a regression may use t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, combinations_with_replacement, product
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -32,6 +33,8 @@ HIGHEST_DEGREE = 12
 JOINT_FUNCTIONS = 300
 ROWS_PER_JOINT_FUNCTION = 4
 """A regression has fewer joint functions where there are not so many rows for each."""
+BLOCK_ROWS = 10_000
+"""Of larger tables, functions are evaluated for so many rows at a time."""
 ROWS_PER_SUMMED_FUNCTION = 6
 """Rows of all sites for each function: sums of products over fewer rows would disclose single ones."""
 
@@ -61,7 +64,7 @@ def level_counts(kinds: Sequence[Kind]) -> Int[np.ndarray, " node"]:
     return np.array([len(kind.levels) if kind.discrete else 0 for kind in kinds])
 
 
-def waves(values: Float[np.ndarray, "row node"], count: int) -> Float[np.ndarray, "row node wave"]:
+def waves(values: Float[np.ndarray, "*row"], count: int) -> Float[np.ndarray, "*row wave"]:
     """Evaluate the kernel's leading eigenfunctions at standardised values, each times the root of its eigenvalue.
 
     Rasmussen & Williams 2006, section 4.3.1, with unit length scale and unit variance.
@@ -94,13 +97,28 @@ class Features:
 
     def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
         self.values = values
-        # by node and function, so that what is picked lies together
-        self._waves = np.ascontiguousarray(waves(values, HIGHEST_DEGREE + 1).transpose(1, 2, 0))
-        self._single = np.concatenate([LINEAR_WEIGHT * values.T[:, None], self._waves[:, : FUNCTIONS - 1]], axis=1)
+        self._known: dict[tuple[str, int], Float[np.ndarray, "function row"]] = {}
+        """Functions of single columns, once they were needed."""
+
+    def of_rows(self, rows: slice | Int[np.ndarray, " chosen"]) -> Self:
+        """Return the functions of some rows, which know nothing of the others but what the table as a whole decides."""
+        part = copy(self)
+        part.values, part._known = self.values[rows], {}
+        return part
+
+    def blocks(self) -> Iterator[tuple[slice, Self]]:
+        """Return the table, or blocks of its rows if there are many: nobody holds all their functions at once."""
+        rows = len(self.values)
+        if rows <= BLOCK_ROWS:
+            yield slice(0, rows), self
+            return
+        for start in range(0, rows, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, rows))
+            yield block, self.of_rows(block)
 
     def coarse(self, functions: int = FUNCTIONS) -> Float[np.ndarray, "row feature"]:
         """Return so many functions of each variable, the first variable's first."""
-        return self._single[:, :functions].reshape(-1, len(self.values)).T
+        return np.concatenate([self._single(node)[:functions] for node in range(self.values.shape[1])]).T
 
     def joint(self, parents: Sequence[int], rows: int) -> Float[np.ndarray, "row feature"]:
         """Return the functions of one set of parents, in the layers of `layers`.
@@ -109,12 +127,11 @@ class Features:
             parents: Columns.
             rows: How many rows the regression is fitted to: these limit the number of functions.
         """
-        chosen = list(parents)
-        parts = [self._single[chosen, 0], self._single[chosen, 1:].reshape(-1, len(self.values))]
-        if len(chosen) > 1:
-            degrees = joint_degrees(len(chosen), most_joint_functions(rows))
-            parts.append(self._multiply(chosen, degrees))
-        return np.concatenate(parts).T
+        single = [self._single(node) for node in parents]
+        parts = [each[:1] for each in single] + [each[1:] for each in single]
+        if len(single) > 1:
+            parts.append(self._multiply(parents, joint_degrees(len(single), most_joint_functions(rows))))
+        return np.concatenate([np.empty((0, len(self.values))), *parts]).T
 
     def layers(self, parents: Sequence[int], rows: int) -> list[int]:
         """Return where the layers of `joint` end."""
@@ -131,7 +148,22 @@ class Features:
 
     def _factors(self, node: int) -> Float[np.ndarray, "function row"]:
         """Return the functions of one column that joint functions are products of."""
-        return self._waves[node]
+        return self._once(
+            "factors", node, lambda: np.ascontiguousarray(waves(self.values[:, node], HIGHEST_DEGREE + 1).T)
+        )
+
+    def _single(self, node: int) -> Float[np.ndarray, "function row"]:
+        """Return the functions of one column by itself."""
+
+        def evaluate() -> Float[np.ndarray, "function row"]:
+            return np.concatenate([LINEAR_WEIGHT * self.values[None, :, node], self._factors(node)[: FUNCTIONS - 1]])
+
+        return self._once("single", node, evaluate)
+
+    def _once(self, kind: str, node: int, evaluate: Callable[[], np.ndarray]) -> Float[np.ndarray, "function row"]:
+        if (kind, node) not in self._known:
+            self._known[kind, node] = evaluate()
+        return self._known[kind, node]
 
 
 class MixedFeatures(Features):
@@ -148,6 +180,12 @@ class MixedFeatures(Features):
         }
         """The number of each row's level, by discrete column."""
         self._coded = {node: type(self).coding(int(levels[node]))[codes] for node, codes in self.codes.items()}
+
+    def of_rows(self, rows: slice | Int[np.ndarray, " chosen"]) -> Self:
+        """Return the functions of some rows."""
+        part = super().of_rows(rows)
+        part.codes, part._coded = ({node: each[rows] for node, each in of.items()} for of in (self.codes, self._coded))
+        return part
 
     def _numbers(self, parents: Sequence[int]) -> list[int]:
         return [node for node in parents if node not in self._coded]
@@ -166,19 +204,16 @@ class ContrastFeatures(MixedFeatures):
     ) -> None:
         super().__init__(values, levels)
         self._minimum_cell = minimum_cell
-        self._fewest_rows = cache(lambda nodes: fewest_rows([self.codes[node] for node in nodes]))
-        for node, coded in self._coded.items():
-            # a function that is zero everywhere changes no score
-            self._single[node] = 0.0
-            self._single[node, : coded.shape[1]] = LINEAR_WEIGHT * coded.T
+        codes = self.codes  # of all rows, also for those who hold some of them
+        self._fewest_rows = cache(lambda nodes: fewest_rows([codes[node] for node in nodes]))
 
     def joint(self, parents: Sequence[int], rows: int) -> Float[np.ndarray, "row feature"]:
         """Return the functions of one set of parents."""
         numbers = self._numbers(parents)
         if len(numbers) == len(parents):
             return super().joint(parents, rows)
-        linear = [self._single[node, : self._linear(node)] for node in parents]
-        parts = [*linear, self._single[numbers, 1:].reshape(-1, len(self.values))]
+        linear = [self._single(node)[: self._linear(node)] for node in parents]
+        parts = [*linear, *(self._single(node)[1:] for node in numbers)]
         if len(parents) > 1:
             parts.append(self._multiply(parents, self._products(parents, rows)))
         features = np.concatenate(parts).T
@@ -234,6 +269,17 @@ class ContrastFeatures(MixedFeatures):
             return super()._factors(node)
         constant = np.ones((1, len(self.values)))
         return np.ascontiguousarray(np.concatenate([constant, self._coded[node].T]))
+
+    def _single(self, node: int) -> Float[np.ndarray, "function row"]:
+        if node not in self._coded:
+            return super()._single(node)
+
+        def evaluate() -> Float[np.ndarray, "function row"]:
+            found = np.zeros((FUNCTIONS, len(self.values)))  # a function that is zero everywhere changes no score
+            found[: self._linear(node)] = LINEAR_WEIGHT * self._coded[node].T
+            return found
+
+        return self._once("single", node, evaluate)
 
     def _products(self, parents: Sequence[int], rows: int) -> list[Int[np.ndarray, "function parent"]]:
         widths = tuple((1, self._linear(node)) if node in self._coded else _WAVES for node in parents)

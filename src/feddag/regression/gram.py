@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,17 @@ def means_of_products(
     features: Float[np.ndarray, "row feature"],
 ) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
     """Return the mean of each feature, and the mean of each product of two."""
-    return features.mean(axis=0), features.T @ features / len(features)
+    return means_over_blocks([features])
+
+
+def means_over_blocks(
+    blocks: Iterable[Float[np.ndarray, "row feature"]],
+) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
+    """Return what `means_of_products` returns for all rows, which come in blocks."""
+    rows, first, second = 0, np.zeros(()), np.zeros(())
+    for features in blocks:
+        rows, first, second = rows + len(features), first + features.sum(axis=0), second + features.T @ features
+    return first / rows, second / rows
 
 
 def centred_gram(

@@ -8,7 +8,7 @@ at the rows compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from feddag.regression.comparison import row_losses
 from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients, leave_one_out
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
-from feddag.regression.gram import centred_gram, means_of_products
+from feddag.regression.gram import centred_gram, means_over_blocks
 from feddag.regression.noise_models import NoiseModels, row_log_densities
 from feddag.regression.residual_checks import Dependence, dependence_on
 
@@ -32,6 +32,8 @@ MOST_ROWS, MOST_ROWS_OF_QUICK = 10_000, 400
 """Models of noise look at so many rows, evenly spaced: these tell it well enough, and quick regressions need less."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""
+REMEMBERED_VALUES = 2**21
+"""Residuals that a view keeps: the same families are scored first, and then compared row by row."""
 
 
 class Fits(NamedTuple):
@@ -40,8 +42,33 @@ class Fits(NamedTuple):
     scores: Float[np.ndarray, " family"]
     with_normal_noise: Float[np.ndarray, " family"]
     predictive: Float[np.ndarray, " family"]
-    """The negative log-likelihood per row, with normal noise: each row's by the regression of all others."""
+    """The negative log-likelihood per row, with normal noise: each row's by the regression of all others.
+
+    Not a number unless the view `predicts`.
+    """
     residuals: Float[np.ndarray, "row family"]
+    """In `MOST_ROWS` rows at most."""
+    mean_squares: Float[np.ndarray, " family"]
+    """Of the residuals in all rows."""
+
+
+class _FamilyFit(NamedTuple):
+    """The regression of one family."""
+
+    score: float
+    predictive: float
+    residuals: Float[np.ndarray, " row"]
+    """In `MOST_ROWS` rows at most."""
+    mean_square: float
+
+
+class _Products(NamedTuple):
+    """Products of features, and of these with each variable, over all rows; features are centred."""
+
+    origin: Float[np.ndarray, " feature"]
+    """What the features are centred by."""
+    gram: Float[np.ndarray, "feature feature"]
+    cross: Float[np.ndarray, "feature child"]
 
 
 class Bent(NamedTuple):
@@ -55,19 +82,27 @@ def bend(values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]
     """Bend standardised columns by the normal quantiles of their ranks; discrete ones stay as they are."""
     numbers = np.flatnonzero(levels == 0)
     bent, log_slopes = values.copy(), np.zeros(values.shape)
-    normal = ndtri((rankdata(values[:, numbers], axis=0) - 0.5) / len(values))
-    bent[:, numbers] = normal / np.maximum(normal.std(axis=0), 1e-9)
-    log_slopes[:, numbers] = row_log_densities(values[:, numbers]) + 0.5 * (np.log(2 * np.pi) + bent[:, numbers] ** 2)
+    step = max(1, _BATCH_VALUES // len(values))
+    for some in (numbers[start : start + step] for start in range(0, len(numbers), step)):
+        normal = ndtri((rankdata(values[:, some], axis=0) - 0.5) / len(values))
+        bent[:, some] = normal / np.maximum(normal.std(axis=0), 1e-9)
+        log_slopes[:, some] = row_log_densities(values[:, some]) + 0.5 * (np.log(2 * np.pi) + bent[:, some] ** 2)
     return Bent(bent, log_slopes)
 
 
 class View:
     """One way to look at a site's rows."""
 
-    def __init__(self, features: Features, log_slopes: Float[np.ndarray, "row node"] | None = None) -> None:
+    def __init__(
+        self, features: Features, log_slopes: Float[np.ndarray, "row node"] | None = None, *, predicts: bool = False
+    ) -> None:
+        """`log_slopes` are those of a bend; `predicts`: whether `fit` tells how well rows predict each other."""
         self.features = features
-        self._log_slopes = np.zeros((1, features.values.shape[1])) if log_slopes is None else log_slopes
+        self._predicts = predicts
+        slopes = np.zeros((self.rows, features.values.shape[1])) if log_slopes is None else log_slopes
+        self._mean_log_slopes, self._log_slopes = slopes.mean(axis=0), slopes[self._chosen]
         self._known_gains: dict[Family, float] = {}
+        self._known_fits: dict[tuple[Family, float | None], _FamilyFit] = {}
         self._coarse = lru_cache(maxsize=1)(self._coarse_given)
 
     @property
@@ -76,25 +111,38 @@ class View:
         return len(self.features.values)
 
     @cached_property
-    def coarse_features(self) -> Float[np.ndarray, "row feature"]:
-        """Return the coarse functions of all variables, centred."""
-        features = self.features.coarse()
-        return features - features.mean(axis=0)
+    def _chosen(self) -> Int[np.ndarray, " chosen"]:
+        """Return the rows that models of noise look at."""
+        return evenly_spaced(self.rows, MOST_ROWS)
+
+    @cached_property
+    def _some(self) -> Features:
+        """Return the functions of these rows."""
+        return self.features if len(self._chosen) == self.rows else self.features.of_rows(self._chosen)
+
+    @cached_property
+    def _means(self) -> tuple[Float[np.ndarray, " feature"], Float[np.ndarray, "feature feature"]]:
+        return means_over_blocks(block.coarse() for _, block in self.features.blocks())
+
+    @cached_property
+    def _coarse_features(self) -> Float[np.ndarray, "chosen feature"]:
+        """Return the coarse functions of all variables, centred, in the rows that models of noise look at."""
+        return self._some.coarse() - self._means[0]
 
     @cached_property
     def gram(self) -> Float[np.ndarray, "feature feature"]:
         """Return the Gram matrix of the coarse functions."""
-        return centred_gram(*means_of_products(self.features.coarse()), self.rows)
+        return centred_gram(*self._means, self.rows)
 
     @cached_property
     def _noise(self) -> NoiseModels:
-        return NoiseModels(self.coarse_features[evenly_spaced(self.rows, MOST_ROWS)])
+        return NoiseModels(self._coarse_features)
 
     @cached_property
     def _quick_rows(self) -> tuple[Int[np.ndarray, " quick"], Float[np.ndarray, "quick feature"], NoiseModels]:
         """Return the rows for quick regressions, their features, and the models of their noise in single precision."""
         chosen = evenly_spaced(self.rows, MOST_ROWS_OF_QUICK)
-        features = self.coarse_features[chosen].astype(np.float32)
+        features = (self.features.of_rows(chosen).coarse() - self._means[0]).astype(np.float32)
         return chosen, features, NoiseModels(features)
 
     def _coarse_given(self, precisions: bytes | None) -> CoarseEvidence:
@@ -112,20 +160,7 @@ class View:
         scores = coarse.neighbourhoods(children, parents)
         if precisions is not None:
             return scores
-        return scores - self._coarse_gains(children, parents, scores) - self._log_slopes.mean(axis=0)[children, None]
-
-    def families(
-        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
-    ) -> tuple[Float[np.ndarray, " family"], Float[np.ndarray, " family"]]:
-        """Score families by quick regressions: with models of the noise, and with normal noise."""
-        normal = self._coarse(None).families(children, parents)
-        families = [
-            (child, tuple(np.flatnonzero(members).tolist()))
-            for child, members in zip(children.tolist(), parents, strict=True)
-        ]
-        self._find_gains(families)
-        gains = np.array([self._known_gains[family] for family in families])
-        return normal - gains - self._log_slopes.mean(axis=0)[children], normal
+        return scores - self._coarse_gains(children, parents, scores) - self._mean_log_slopes[children, None]
 
     def _coarse_gains(
         self,
@@ -180,16 +215,17 @@ class View:
     def given_all_others(self) -> Float[np.ndarray, " node"]:
         """Score each variable given all others by quick regressions, with noise of any shape."""
         nodes = self.features.values.shape[1]
-        scores, residuals = np.empty(nodes), np.empty((self.rows, nodes))
+        scores, residuals = np.empty(nodes), np.empty((len(self._chosen), nodes))
         for child in range(nodes):
             (columns,) = _coarse_columns([[other for other in range(nodes) if other != child]])
             gram, cross = self.gram[np.ix_(columns, columns)], self.gram[columns, child * FUNCTIONS] / LINEAR_WEIGHT
             values = self.features.values[:, child]
             fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
             scores[child] = fit.score
-            residuals[:, child] = values - self.coarse_features[:, columns] @ coefficients(gram, cross, fit)
-        gains = self._noise.gains(self._of_some_rows(residuals), [np.zeros(0, dtype=int)] * nodes)
-        return scores - gains - self._log_slopes.mean(axis=0)
+            explained = self._coarse_features[:, columns] @ coefficients(gram, cross, fit)
+            residuals[:, child] = values[self._chosen] - explained
+        gains = self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes)
+        return scores - gains - self._mean_log_slopes
 
     def fit(
         self,
@@ -198,25 +234,80 @@ class View:
         precisions: Float[np.ndarray, " node"] | None,
     ) -> Fits:
         """Score families by full regressions."""
-        scores, predictive = np.empty(len(children)), np.empty(len(children))
-        residuals = np.empty((self.rows, len(children)))
-        for members, families in by_parents(parents):
-            features = self.features.joint(members, self.rows)
-            features -= features.mean(axis=0)
-            gram, ends = features.T @ features, self.features.layers(members, self.rows)
-            for family in families:
-                child = int(children[family])
-                values = self.features.values[:, child]
-                cross = features.T @ values
-                precision = None if precisions is None else float(precisions[child])
-                fit = best_fit(gram, cross, float(values @ values), self.rows, ends, precision)
-                scores[family] = fit.score
-                residuals[:, family] = values - features[:, : fit.size] @ coefficients(gram, cross, fit)
-                predictive[family] = leave_one_out(features[:, : fit.size], gram, fit, residuals[:, family], precision)
+        fits = self._fit_once(children, parents, precisions)
+        scores = np.array([fit.score for fit in fits])
+        residuals = np.array([fit.residuals for fit in fits]).reshape(len(fits), len(self._chosen)).T
+        mean_squares = np.array([fit.mean_square for fit in fits])
+        predictive = np.array([fit.predictive for fit in fits])
         if precisions is not None:
-            return Fits(scores, scores, predictive, residuals)
-        gains = self._noise.gains(self._of_some_rows(residuals), _columns_by_family(parents))
-        return Fits(scores - gains - self._log_slopes.mean(axis=0)[children], scores, predictive, residuals)
+            return Fits(scores, scores, predictive, residuals, mean_squares)
+        gains = self._noise.gains(residuals, _columns_by_family(parents))
+        return Fits(scores - gains - self._mean_log_slopes[children], scores, predictive, residuals, mean_squares)
+
+    def _fit_once(
+        self,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        precisions: Float[np.ndarray, " node"] | None,
+    ) -> list[_FamilyFit]:
+        """Regress families that are not remembered, and remember the last of them."""
+        known, fits = self._known_fits, {}
+        for members, families in by_parents(parents):
+            keys = [
+                ((child, members), None if precisions is None else float(precisions[child]))
+                for child in children[families].tolist()
+            ]
+            new = [key for key in keys if key not in known]
+            found = dict(zip(new, self._regress(new, members), strict=True)) if new else {}
+            fits |= {
+                family: found[key] if key in found else known[key] for family, key in zip(families, keys, strict=True)
+            }
+            known |= found
+            for _ in range(len(known) - max(1, REMEMBERED_VALUES // len(self._chosen))):
+                del known[next(iter(known))]
+        return [fits[family] for family in range(len(children))]
+
+    def _regress(
+        self, families: Sequence[tuple[Family, float | None]], members: tuple[int, ...]
+    ) -> Iterator[_FamilyFit]:
+        """Regress children on the same parents."""
+        children = [child for (child, _), _ in families]
+        products = self._products(members, children)
+        ends, seen = self.features.layers(members, self.rows), self._some.joint(members, self.rows)
+        seen -= products.origin
+        for place, ((child, _), precision) in enumerate(families):
+            values, cross = self.features.values[:, child], products.cross[:, place]
+            total = float(values @ values)
+            fit = best_fit(products.gram, cross, total, self.rows, ends, precision)
+            weights = coefficients(products.gram, cross, fit)
+            residuals = values[self._chosen] - seen[:, : fit.size] @ weights
+            mean_square = float((residuals**2).mean())
+            if len(residuals) < self.rows:
+                explained = 2 * weights @ cross[: fit.size] - weights @ products.gram[: fit.size, : fit.size] @ weights
+                mean_square = max((total - float(explained)) / self.rows, 0.0)
+            predictive = np.nan
+            if self._predicts:
+                predictive = leave_one_out(seen[:, : fit.size], products.gram, fit, residuals, precision)
+            yield _FamilyFit(fit.score, predictive, residuals, mean_square)
+
+    def _products(self, members: tuple[int, ...], children: Sequence[int]) -> _Products:
+        """Sum products over the rows, block by block: first about the mean of the first block, then about the mean."""
+        origin: np.ndarray | None = None
+        shift, gram, cross, blocks = np.zeros(()), np.zeros(()), np.zeros(()), 0
+        for rows, block in self.features.blocks():
+            features = block.joint(members, self.rows)
+            origin = features.mean(axis=0) if origin is None else origin
+            features -= origin
+            gram = gram + features.T @ features
+            cross = cross + np.stack([features.T @ self.features.values[rows, child] for child in children], axis=1)
+            shift, blocks = shift + features.sum(axis=0), blocks + 1
+        assert origin is not None
+        if blocks > 1:
+            shift = shift / self.rows
+            gram = gram - self.rows * np.outer(shift, shift)
+            cross = cross - np.outer(shift, self.features.values[:, children].sum(axis=0))
+            origin = origin + shift
+        return _Products(origin, gram, cross)
 
     def row_losses(
         self,
@@ -225,11 +316,13 @@ class View:
         residuals: Float[np.ndarray, "row family"],
         precisions: Float[np.ndarray, " node"] | None,
     ) -> Float[np.ndarray, "row family"]:
-        """Return the negative log-likelihood of rows, `MOST_ROWS` at most, by the best model of each family's noise."""
+        """Return the negative log-likelihood of rows, by the best model of each family's noise.
+
+        The residuals are those of `fit`, in `MOST_ROWS` rows at most.
+        """
         if precisions is not None:
             return row_losses(residuals, 1 / precisions[children])
-        losses = self._noise.row_losses(self._of_some_rows(residuals), _columns_by_family(parents))
-        return losses - self._of_some_rows(self._log_slopes)[:, children]
+        return self._noise.row_losses(residuals, _columns_by_family(parents)) - self._log_slopes[:, children]
 
     def dependences(
         self,
@@ -238,12 +331,8 @@ class View:
     ) -> list[Dependence]:
         """Measure how far residuals, scaled by the best model of the noise, depend on the parents."""
         columns = _columns_by_family(parents)
-        scaled = self._noise.scale(self._of_some_rows(residuals), columns)
-        features = self._of_some_rows(self.coarse_features)
-        return [dependence_on(features[:, used], scaled[:, k]) for k, used in enumerate(columns)]
-
-    def _of_some_rows(self, values: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "chosen column"]:
-        return values[evenly_spaced(len(values), MOST_ROWS)]
+        scaled = self._noise.scale(residuals, columns)
+        return [dependence_on(self._coarse_features[:, used], scaled[:, k]) for k, used in enumerate(columns)]
 
 
 def evenly_spaced(rows: int, most: int) -> Int[np.ndarray, " chosen"]:

@@ -102,7 +102,7 @@ class TestASiteOfMixedVariables:
         tables = Tables(codes, levels, sites=1)
 
         def evidence(family):
-            features = np.concatenate([np.zeros((1, SILO.rows)), *(mixed._single[node] for node in sorted(family))]).T
+            features = np.concatenate([np.zeros((1, SILO.rows)), *(mixed._single(node) for node in sorted(family))]).T
             features = features - features.mean(axis=0)
             expected = 0.0
             for target, weight in zip(targets.T, weights, strict=True):

@@ -67,7 +67,7 @@ class OwnMechanisms(FamilySite):
     def __init__(self, silo: Silo, *, equal_noise: bool, common: bool = False) -> None:
         super().__init__(silo)
         self._equal_noise = equal_noise
-        self._common = common
+        self._common = self._predicts = common
         self._variances = silo.values.var(axis=0)
         self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
@@ -77,9 +77,10 @@ class OwnMechanisms(FamilySite):
         """Return the ways to look at the rows: as they are and, unless noise has equal variance, bent."""
         standardised = Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
         if self._equal_noise:
-            return [View(self._features(standardised))]
+            return [View(self._features(standardised), predicts=self._predicts)]
         bent = bend(standardised, self._levels)
-        return [View(self._features(standardised)), View(self._features(bent.values), bent.log_slopes)]
+        plain = View(self._features(standardised), predicts=self._predicts)
+        return [plain, View(self._features(bent.values), bent.log_slopes)]
 
     def _features(self, values: Float[np.ndarray, "row node"]) -> Features:
         return Features(values)
@@ -172,8 +173,8 @@ class OwnMechanisms(FamilySite):
         if not len(graph):
             return least
         (view,) = self._views
-        residuals = view.fit(np.arange(nodes), graph.T, least).residuals
-        return self._variances / (self._variances * (residuals**2).mean(axis=0)).mean()
+        left = view.fit(np.arange(nodes), graph.T, least).mean_squares
+        return self._variances / (self._variances * left).mean()
 
 
 class DifferingMechanisms(OwnMechanisms):
@@ -193,6 +194,7 @@ class DifferingMechanisms(OwnMechanisms):
 
     def __init__(self, silo: Silo, *, common: bool) -> None:
         super().__init__(silo, equal_noise=False, common=common)
+        self._predicts = True
         self._lines = lru_cache(maxsize=1)(self._lines_given)
 
     def answer(self, task: Task) -> Answer:
