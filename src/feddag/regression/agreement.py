@@ -105,6 +105,10 @@ class SiteLines:
         self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
         """Of the columns."""
         self.rows = len(values)
+        spread = np.maximum(np.var(values, axis=0), LEAST_VARIANCE)
+        kurtosis = ((values - values.mean(axis=0)) ** 4).mean(axis=0) / spread**2
+        self._caution = np.maximum(1.0, (kurtosis - 1) / 2)
+        """How much less than normal rows those with long tails tell about a variance, for each child."""
 
     def levels(self) -> Float[np.ndarray, " node"]:
         """Return the negative log-evidence per row of each variable by itself, beyond that of variance 1 and mean 0.
@@ -155,7 +159,8 @@ class SiteLines:
         follow = self._follow(sums, centre)
         ways = np.stack([follow, own_intercept, self._own_levels(sums), own])
         weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        return Agreement(logsumexp(ways, axis=0, b=weights[:, None]) - own, follow - own)
+        some = logsumexp(ways, axis=0, b=weights[:, None]) - own
+        return Agreement(some / self._caution[children], (follow - own) / self._caution[children])
 
     def _own_slopes(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
