@@ -292,18 +292,18 @@ class View:
 
     def _products(self, members: tuple[int, ...], children: Sequence[int]) -> _Products:
         """Sum products over the rows, block by block: first about the mean of the first block, then about the mean."""
-        origin: np.ndarray | None = None
-        shift, gram, cross, blocks = np.zeros(()), np.zeros(()), np.zeros(()), 0
+        origin, shift, gram, cross = np.zeros(0), np.zeros(()), np.zeros(()), np.zeros(())
+        several = False
         for rows, block in self.features.blocks():
             features = block.joint(members, self.rows)
-            origin = features.mean(axis=0) if origin is None else origin
+            several = rows.start > 0
+            if not several:
+                origin = features.mean(axis=0)
             features -= origin
             gram = gram + features.T @ features
             cross = cross + np.stack([features.T @ self.features.values[rows, child] for child in children], axis=1)
-            shift, blocks = shift + features.sum(axis=0), blocks + 1
-        assert origin is not None
-        if blocks > 1:
-            shift = shift / self.rows
+            shift = shift + features.sum(axis=0) / self.rows
+        if several:
             gram = gram - self.rows * np.outer(shift, shift)
             cross = cross - np.outer(shift, self.features.values[:, children].sum(axis=0))
             origin = origin + shift
