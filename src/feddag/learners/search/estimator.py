@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -41,6 +42,7 @@ from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
 from feddag.learners.search.directions import EdgeEvidence
+from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import CommonMechanisms, OwnMechanisms
@@ -57,8 +59,8 @@ class EvidenceSearch(FederatedLearner):
     Args:
         sharing: `"graph"`: each site has its own mechanisms, and what leaves it is one number per family inside a sum;
             `"all"`: mechanisms may be common to all sites, and what leaves a site is also a Gram matrix inside a sum,
-            as large as a budget of one number for each four values of all sites allows. With discrete variables both
-            are the same.
+            as large as a budget of one number for each four values of all sites allows. With discrete variables, or
+            where experiments set variables (`interventions` of `fit`), both are the same.
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -105,6 +107,7 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
+    takes_interventions: ClassVar = True
     task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("graph", "all")),
@@ -181,10 +184,26 @@ class EvidenceSearch(FederatedLearner):
         """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
+        if silo.targets is not None:
+            self.check_interventions(silo.targets.any(axis=0), silo.columns)
+            return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
         mechanisms = CommonMechanisms if self.sharing == "all" else OwnMechanisms
         return mechanisms(silo, equal_noise=self.noise == "equal")
+
+    def _own_mechanisms(self, silo: Silo) -> OwnMechanisms:
+        discrete = any(kind.discrete for kind in silo.kinds)
+        return MixedMechanisms(silo) if discrete else OwnMechanisms(silo, equal_noise=False)
+
+    def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
+        """Refuse experiments with noise of equal variance: that of a variable that was set is its own."""
+        super().check_interventions(is_target, columns)
+        if is_target.any() and self.noise == "equal":
+            raise FeddagError(
+                f"Experiments set {columns[int(is_target.argmax())]!r}, and with noise='equal' EvidenceSearch takes no "
+                "experiments. Choose noise='free'."
+            )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""

@@ -25,6 +25,7 @@ from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT
 from feddag.regression.gram import centred_gram, from_triangle
 from feddag.regression.tables import excess_fit
 from feddag.regression.views import MOST_FURTHER
+from feddag.silos.interventions import never_observed
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -79,6 +80,8 @@ class Scores(ABC):
         self._sites = site_count
         self._rows: int | None = None
         self._discrete: list[int] = []
+        self._targets: list[int] | None = None
+        """The variables that experiments set somewhere; None where no site has experiments."""
         self._compared: dict[str, Comparison] = {}
         self._checked: dict[str, Checks] = {}
 
@@ -104,12 +107,27 @@ class Scores(ABC):
             answer = self._ask(tasks.ROWS, {})
             self._rows = round(float(answer["rows"]) * self._sites)
             self._discrete = np.flatnonzero(answer.get("discrete", np.zeros(self.nodes))).tolist()
+            if "scored_rows" in answer:
+                scored = np.round(answer["scored_rows"] * self._sites).astype(int)
+                if not scored.all():
+                    raise never_observed(f"number {int(scored.argmin()) + 1}", "of every site")
+                self._targets = np.flatnonzero(scored < self._rows).tolist()
         return self._rows
 
     @property
     def discrete(self) -> list[int]:
         """List the discrete variables."""
         return self._discrete if self.rows else []  # sites tell both at once
+
+    @property
+    def targets(self) -> list[int]:
+        """List the variables that experiments set at some site."""
+        return (self._targets or []) if self.rows else []
+
+    @property
+    def _scored_by_sites(self) -> bool:
+        """Whether each site scores all families itself, whatever is shared."""
+        return bool(self.discrete) or self._targets is not None
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
         """Ask sites for neighbourhoods that are not known yet."""
@@ -142,11 +160,12 @@ class Scores(ABC):
         for k, checks in enumerate(self._checked.values()):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
         document = {"references": len(self._known), "rows": self._rows, "discrete": self._discrete}
-        return document | {"compared": list(self._compared), "checked": list(self._checked)}, arrays
+        document |= {"targets": self._targets, "compared": list(self._compared), "checked": list(self._checked)}
+        return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
-        self._rows, self._discrete = document["rows"], document["discrete"]
+        self._rows, self._discrete, self._targets = document["rows"], document["discrete"], document["targets"]
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
@@ -305,7 +324,7 @@ class CommonScores(OwnScores):
         return self._gram
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        if self.discrete:
+        if self._scored_by_sites:
             return super()._neighbourhoods(families)
         gram, asked = self._common_gram(), self._as_arrays(families)
         evidence = CoarseEvidence(gram, self.rows, self._precisions, self.nodes)
@@ -345,7 +364,7 @@ class CommonScores(OwnScores):
             self._gains.update(zip(families, gains.tolist(), strict=True))
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        if self.discrete:
+        if self._scored_by_sites:
             yield from super()._joint(families)
             return
         answer = self._ask(tasks.SCORES_AND_GAINS, self._task(families))
@@ -371,7 +390,7 @@ class CommonScores(OwnScores):
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         self.ask_joint(families)
         own, answer = super()._comparisons(families, terms)
-        difference = own if self.discrete else terms @ np.array([self.joint[family] for family in families])
+        difference = own if self._scored_by_sites else terms @ np.array([self.joint[family] for family in families])
         return difference, answer
 
 
