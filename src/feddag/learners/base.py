@@ -180,9 +180,7 @@ class Learner(BaseEstimator, ABC):
         self.check_parameters()
         checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
-        masks = [silo.targets.any(axis=0) for silo in checked if silo.targets is not None]
-        if masks:
-            self.check_interventions(np.any(masks, axis=0), checked[0].columns)
+        self.check_interventions(np.any([silo.is_target for silo in checked], axis=0), checked[0].columns)
         return checked
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:

@@ -117,7 +117,7 @@ def check_silo(silo: Silo, missing: Missing = "error") -> Silo:
                 f"at least {MINIMUM_ROWS}: impute, or leave out {worst!r}, which {account.missing[worst]} rows lack."
             )
         if silo.targets is not None and missing == "drop":
-            silo = silo.with_rows(~np.isnan(silo.values).any(axis=1))
+            silo = silo.with_rows(np.flatnonzero(~np.isnan(silo.values).any(axis=1)))
         silo = replace(silo, values=values, account=account)
     check_variation(silo)
     return silo

@@ -47,6 +47,13 @@ class Silo:
         targets = None if self.targets is None else self.targets[rows]
         return replace(self, values=self.values[rows], targets=targets)
 
+    @property
+    def is_target(self) -> Bool[np.ndarray, " column"]:
+        """The variables that an experiment set in some row."""
+        if self.targets is None:
+            return np.zeros(len(self.columns), dtype=bool)
+        return np.asarray(self.targets.any(axis=0))
+
     def digest(self) -> str:
         """Return the SHA-256 of the table's content; its name does not matter."""
         digest = hashlib.sha256(json.dumps(self.columns).encode())

@@ -58,7 +58,8 @@ def test_discrete_variables_are_scored_on_their_own_rows():
 
 
 def _site(targets, rows=60):
-    silo = feddag.Silo("a", ("x0", "x1", "x2"), np.random.default_rng(2).normal(size=(rows, 3)))
+    values = np.random.default_rng(2).normal(size=(rows, 3))
+    silo = feddag.Silo("a", ("x0", "x1", "x2"), values, targets=targets)
     return silo, SiteWithExperiments(silo, targets, lambda part: OwnMechanisms(part, equal_noise=False))
 
 
@@ -121,3 +122,15 @@ def test_methods_that_take_no_experiments_refuse_them():
         feddag.make_learner("notears").fit(_tables(), interventions=TARGETS)
     with pytest.raises(FeddagError, match="noise='equal'"):
         feddag.EvidenceSearch(noise="equal").fit(_tables(), interventions=TARGETS)
+
+
+def test_experiments_tell_directions_of_discrete_variables():
+    rng, tables = np.random.default_rng(3), {}
+    for site in "abcd":
+        cause = rng.random(400) < 0.5
+        effect = rng.random(400) < (0.5 if site == "d" else np.where(cause, 0.8, 0.2))
+        tables[site] = pd.DataFrame({"cause": cause, "effect": effect})
+    learner = feddag.EvidenceSearch(restarts=0, workers=1)
+    assert not learner.fit(tables).graph_.edges
+    learned = learner.fit(tables, interventions={"b": ["cause"], "d": ["effect"]})
+    assert learned.graph_.edges == [("cause", "effect")]

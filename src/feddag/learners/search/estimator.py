@@ -185,7 +185,7 @@ class EvidenceSearch(FederatedLearner):
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if silo.targets is not None:
-            self.check_interventions(silo.targets.any(axis=0), silo.columns)
+            self.check_interventions(silo.is_target, silo.columns)
             return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)

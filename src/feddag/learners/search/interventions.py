@@ -45,7 +45,7 @@ class SiteWithExperiments(Stateless):
         self.name = silo.name
         self._rows = silo.rows
         self._all_rows = make_site(silo)
-        self._is_target = targets.any(axis=0)
+        self._is_target = silo.is_target
         scored = (~targets).sum(axis=0)
         self._scored_rows = np.where(scored < FEWEST_ROWS, 0, scored)
         self._shares = self._scored_rows / silo.rows
