@@ -8,7 +8,8 @@
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
-| `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`)                        |
+| `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`), what experiments set: |
+|                     | variables in every row (`intervened`), or the column of each row's targets (`targets`)      |
 | `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it;              |
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
@@ -31,6 +32,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from jaxtyping import Bool
+
 from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.learners.factory import make_learner
@@ -39,6 +43,7 @@ from feddag.learners.knowledge import Knowledge
 from feddag.learners.registry import METHODS, REGIMES, Regime, find_method
 from feddag.silos.coding import canonical
 from feddag.silos.declarations import LEVELS, are_levels, levels_of
+from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
@@ -81,6 +86,8 @@ class SiteTerms:
     """The columns of variables that have another name there."""
     identity: str | None = None
     """The site's Ed25519 public key, in hexadecimal digits."""
+    interventions: Interventions = NO_INTERVENTIONS
+    """What the site's experiments set."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +187,7 @@ class Study:
             "method": _without_none(asdict(self.method)),
             "data": asdict(self.preparation),
             "knowledge": dict(self.knowledge),
-            "sites": {
-                site.name: _without_none({"columns": dict(site.columns), "identity": site.identity})
-                for site in self.sites
-            },
+            "sites": {site.name: _described_site(site) for site in self.sites},
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
             "trust": asdict(self.trust),
@@ -222,6 +226,14 @@ class Study:
         renamed = self.site(site).columns
         return {variable.name: renamed.get(variable.name, variable.name) for variable in self.variables}
 
+    def site_interventions(self, site: str) -> Interventions | None:
+        """Return what a site's experiments set; None where the study has no experiments."""
+        return self.site(site).interventions if self._has_experiments else None
+
+    @property
+    def _has_experiments(self) -> bool:
+        return any(site.interventions != NO_INTERVENTIONS for site in self.sites)
+
     def learner(self) -> Learner:
         """Make the study's learner, with the study's knowledge among its parameters."""
         try:
@@ -231,9 +243,18 @@ class Study:
                     raise FeddagError(f"{key} stands in method.parameters and in knowledge. Leave it in knowledge.")
             learner = make_learner(self.method.name, self.method.regime, **self.method.parameters, **self.knowledge)
             learner.check_parameters()
+            if self._has_experiments:
+                learner.check_interventions(self._possible_targets(), self.columns)
         except FeddagError as error:
             raise FeddagError(f"{self.source}: {error}") from None
         return learner
+
+    def _possible_targets(self) -> Bool[np.ndarray, " variable"]:
+        """Return the variables that experiments set, as far as the study tells; a column may name each of them."""
+        terms = [site.interventions for site in self.sites]
+        named = {name for each in terms for name in each.intervened}
+        by_rows = any(each.column is not None for each in terms)
+        return np.array([by_rows or name in named for name in self.columns])
 
     def silos(self, tables: Any) -> CheckedSilos:
         """Read, check and prepare all sites' tables as the study says, where one process has them.
@@ -289,7 +310,7 @@ _TABLES = {
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
-    "site": ("columns", "identity"),
+    "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential"),
     "trust": ("assess",),
@@ -416,6 +437,12 @@ def _described(variable: Variable) -> dict[str, Any]:
     return _without_none({**described, **{key: value or None for key, value in optional.items()}})
 
 
+def _described_site(site: SiteTerms) -> dict[str, Any]:
+    intervened, column = list(site.interventions.intervened), site.interventions.column
+    described = {"columns": dict(site.columns), "identity": site.identity}
+    return _without_none({**described, "intervened": intervened or None, "targets": column})
+
+
 def _method(table: _Table) -> MethodChoice:
     choice = MethodChoice(
         table.take("name", _TEXT),
@@ -462,8 +489,32 @@ def _sites(table: _Table, variables: list[str]) -> tuple[SiteTerms, ...]:
                     f"{terms.where('columns')} has {column!r} for {called.count(column)} variables. "
                     "Give each variable its own column."
                 )
-        found.append(SiteTerms(name, columns, terms.take("identity", _IDENTITY, None)))
+        interventions = _interventions(terms, variables, called)
+        found.append(SiteTerms(name, columns, terms.take("identity", _IDENTITY, None), interventions))
+    for variable in variables:
+        if found and all(variable in site.interventions.intervened for site in found):
+            raise FeddagError(
+                f"{table.source}: {variable!r} is in sites.NAME.intervened of every site, so that nothing tells its "
+                f"causes. Name a site where it was not set, or leave out the variable."
+            )
     return tuple(found)
+
+
+def _interventions(terms: _Table, variables: list[str], called: list[str]) -> Interventions:
+    intervened = terms.take("intervened", constraints.names, [])
+    for name in intervened:
+        if name not in variables:
+            raise FeddagError(
+                f"{terms.where('intervened')} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                f"{_suggestion(name, variables)}"
+            )
+    column = terms.take("targets", _TEXT, None)
+    if column in called:
+        raise FeddagError(
+            f"{terms.where('targets')} is {column!r}, which is the column of a variable. Name the column that names "
+            "each row's targets."
+        )
+    return Interventions(tuple(sorted(intervened)), column)
 
 
 def _federation(table: _Table, sites: int) -> FederationTerms:

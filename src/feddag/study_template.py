@@ -75,7 +75,8 @@ def _rare(variable: Variable, column: pd.Series) -> str:
 
 
 def _site(name: str) -> str:
-    return f'[sites.{toml_key(name)}]\n# columns = {{ age = "AGE_YEARS" }}\n# identity = "..."\n'
+    further = ('columns = { age = "AGE_YEARS" }', 'identity = "..."', 'intervened = ["age"]')
+    return "\n# ".join([f"[sites.{toml_key(name)}]", *further]) + "\n"
 
 
 _EXAMPLES = (
@@ -113,6 +114,8 @@ tiers = []                            # what comes later is no parent of what co
 exogenous = []                        # variables that nothing causes: ["age"]
 
 # The sites that take part, each with what it calls its columns, where that differs, and its Ed25519 public key.
+# Variables that an experiment set in all rows of a site: intervened = ["age"]. In some: targets = "COLUMN", the column
+# that names each row's targets, separated by ";" and empty where nothing was set.
 {sites}
 [federation]
 # quorum = 3                          # sites that must answer; more than half of them, and at least 3, unless given

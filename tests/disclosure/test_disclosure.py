@@ -70,6 +70,17 @@ def test_all_five_figures_have_a_sentence(of_moments, of_scores):
         assert all(figure.value and figure.sentence.endswith(".") for figure in figures(found))
 
 
+def test_experiments_of_a_site_leave_others_with_their_own():
+    document = _study('name = "search"').document()
+    document["sites"]["s0"] = {"intervened": ["X2"]}
+    study = Study.of(document)
+    silo = _silo(study)
+    assert silo.is_target.tolist() == [False, True, False]
+    found = disclose_quickly(study, silo)
+    assert found.rows == silo.rows
+    assert found.numbers > 0
+
+
 def test_joined_questions_bring_the_same_numbers_in_fewer_tasks():
     study = _study('name = "search"')
     silo = _silo(study)

@@ -440,3 +440,79 @@ def test_a_wrong_parameter_is_named_with_what_it_must_be(parameters: dict[str, A
         small(**parameters)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class TestSitesThatDiffer:
+    CHAIN = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+
+    def drawn(self, **options):
+        return simulate(graph=self.CHAIN, mechanism="linear", sites=3, rows=4000, seed=1, **options)
+
+    @staticmethod
+    def mechanisms(silo):
+        """Weight, mean and deviation of each variable's regression on the one before it."""
+        found = []
+        for node in range(3):
+            columns = [np.ones(silo.rows), *([silo.values[:, node - 1]] if node else [])]
+            design = np.column_stack(columns)
+            fit = np.linalg.lstsq(design, silo.values[:, node], rcond=None)[0]
+            found.append([*fit, np.std(silo.values[:, node] - design @ fit)])
+        return found
+
+    def differing(self, simulation, reference):
+        """Name the variables whose regression differs from that of the common mechanism, site by site."""
+        common = self.mechanisms(reference.silos[0])
+        return [
+            {
+                silo.columns[node]
+                for node, found in enumerate(self.mechanisms(silo))
+                if np.abs(np.subtract(found, common[node])).max() > 0.25
+            }
+            for silo in simulation.silos
+        ]
+
+    @pytest.mark.parametrize("options", [{"shifted": 1}, {"shifted": 2, "shift": "mean"}, {"interventions": 1}])
+    def test_only_the_named_mechanisms_differ(self, options):
+        simulation = self.drawn(**options)
+        named = [set(site["own"]) for site in simulation.drawn["sites"]]
+        assert self.differing(simulation, self.drawn()) == named
+        assert {len(each) for each in named} == {options.get("shifted", 1)}
+
+    def test_a_mean_shifts_alone(self):
+        simulation, common = self.drawn(shifted=1, shift="mean"), self.mechanisms(self.drawn().silos[0])
+        for silo, site in zip(simulation.silos, simulation.drawn["sites"], strict=True):
+            node = silo.columns.index(*site["own"])
+            shifted = np.abs(np.subtract(self.mechanisms(silo)[node], common[node])) > 0.25
+            assert shifted.tolist() == [True] + [False] * (len(shifted) - 1)
+
+    def test_an_experiment_cuts_a_variable_off_from_its_causes(self):
+        first, second, _ = self.drawn(interventions={"site-01": ["x1"]}).silos
+        assert abs(np.corrcoef(first.values.T)[0, 1]) < 0.05 < abs(np.corrcoef(second.values.T)[0, 1])
+        assert first.targets.all(axis=0).tolist() == [False, True, False]
+        assert not second.targets.any()
+
+    def test_some_sites_have_a_further_edge(self):
+        simulation = self.drawn(varying=1)
+        graphs = [np.array(site["graph"]) for site in simulation.drawn["sites"]]
+        assert [int((graph - self.CHAIN).sum()) for graph in graphs] == [1, 0, 0]
+        values = simulation.silos[0].values
+        design = np.column_stack([np.ones(len(values)), values[:, :2]])
+        assert abs(np.linalg.lstsq(design, values[:, 2], rcond=None)[0][1]) > 0.4
+
+    def test_other_draws_stay_as_they_are(self):
+        plain, shifted = simulate(4, sites=2, rows=50, seed=3), simulate(4, sites=2, rows=50, shifted=0, seed=3)
+        assert plain.drawn == shifted.drawn
+        assert "shifted" not in plain.drawn["parameters"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"shifted": 1, "heterogeneous": True}, "shifted must be left out"),
+            ({"varying": 11}, "varying must be at most the number of sites"),
+            ({"interventions": {"site-99": ["x1"]}}, "interventions has 'site-99'"),
+            ({"interventions": {"site-01": ["y"]}}, "interventions has 'y'"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, options, message):
+        with pytest.raises(FeddagError, match=message):
+            simulate(4, **options)

@@ -43,6 +43,10 @@ OPTIONS = {
     "noise_deviation_range": Option("Draw each node's standard deviation between these two instead."),
     "standardised": Option("Bring each variable to mean 0 and variance 1 before its children see it."),
     "shared_draws": Option("Seed heterogeneous sites alike, as the paper's data were. For comparison only."),
+    "shifted": Option("Let each site have so many mechanisms of its own."),
+    "shift": Option("What differs in these: the whole mechanism, or the mean alone."),
+    "interventions": Option("Let an experiment set so many variables at each site, in turn.", number, "NUMBER"),
+    "varying": Option("Let so many sites have one further edge."),
     "seed": Option("Equal options give equal data."),
 }
 

@@ -19,6 +19,7 @@ from feddag.federation.policy import Policy
 from feddag.federation.rosters import fewest_sites
 from feddag.silos import Silo
 from feddag.silos.cells import fewest_rows as rows_of_rarest_cell
+from feddag.silos.interventions import target_mask
 from feddag.study import Study
 
 MOST_ROWS = 300
@@ -89,7 +90,7 @@ def disclose(
         All five figures.
     """
     study = _with_sites(study, silo.name)
-    tables = _tables(Population(silo), study, silo.rows, np.random.default_rng(seed))
+    tables = _tables(Population(silo), study, silo.name, silo.rows, np.random.default_rng(seed))
     course = record_course(study, tables)
     found = _figures(study, silo, policy or Policy(), course)
     return attack_course(found, course, silo, seed=seed, share=share, jobs=jobs, progress=progress)
@@ -112,7 +113,7 @@ def attack_course(
 def disclose_quickly(study: Study, silo: Silo, policy: Policy | None = None) -> Disclosure:
     """Return the figures that need no replay of many tables: all but membership and hidden values."""
     study, rng = _with_sites(study, silo.name), np.random.default_rng(1)
-    course = record_course(study, _tables(Population(silo), study, silo.rows, rng), rounds_with_state=1)
+    course = record_course(study, _tables(Population(silo), study, silo.name, silo.rows, rng), rounds_with_state=1)
     return _figures(study, silo, policy or Policy(), course)
 
 
@@ -125,9 +126,18 @@ def _with_sites(study: Study, name: str) -> Study:
     return study
 
 
-def _tables(population: Population, study: Study, rows: int, rng: np.random.Generator) -> list[Silo]:
+def _tables(population: Population, study: Study, own: str, rows: int, rng: np.random.Generator) -> list[Silo]:
     rows = min(rows, max(MOST_ROWS, MOST_RECORDED_ROWS // len(study.sites)))
-    return [population.silo(population.draw(rows, rng), site.name) for site in study.sites]
+    drawn = [population.silo(population.draw(rows, rng), site.name) for site in study.sites]
+    return [_with_experiments(silo, study, own) for silo in drawn]
+
+
+def _with_experiments(silo: Silo, study: Study, own: str) -> Silo:
+    """Give a made-up table of another site the experiments that the study declares for that site."""
+    declared = study.site_interventions(silo.name)
+    if declared is None or declared.column is not None or silo.name == own:
+        return silo
+    return replace(silo, targets=target_mask(silo.name, silo.columns, silo.rows, declared, None))
 
 
 def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclosure:

@@ -102,8 +102,9 @@ class Population:
         return drawn
 
     def silo(self, values: Float[np.ndarray, "row column"], name: str) -> Silo:
-        """Return rows as a site's table."""
-        return replace(self._silo, name=name, values=np.ascontiguousarray(values), account=AS_IT_IS)
+        """Return rows as a site's table; what experiments set in them is as in the table's rows, in turn."""
+        targets = None if self._silo.targets is None else np.resize(self._silo.targets, values.shape)
+        return replace(self._silo, name=name, values=np.ascontiguousarray(values), account=AS_IT_IS, targets=targets)
 
     def regress_on_others(self, values: Float[np.ndarray, "row column"], column: int) -> Regression:
         """Regress a column on smooth functions of all others."""

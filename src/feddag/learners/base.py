@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_c
 import joblib
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int8
+from jaxtyping import Bool, Float, Int8
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
@@ -82,6 +82,9 @@ class Learner(BaseEstimator, ABC):
     kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
     """The kinds of variables (`feddag.silos.variable_types`) that it learns from."""
 
+    takes_interventions: ClassVar[bool] = False
+    """Whether it leaves out of a variable's equation the rows in which an experiment set the variable."""
+
     task_specs: ClassVar[Sequence[TaskSpec]] = ()
     """Every task that sites may have to answer, whatever the parameters."""
 
@@ -114,6 +117,7 @@ class Learner(BaseEstimator, ABC):
         y: None = None,
         *,
         kinds: Mapping[str, Any] | None = None,
+        interventions: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -124,12 +128,14 @@ class Learner(BaseEstimator, ABC):
                 two-dimensional arrays, or paths of files.
             y: Ignored; here for scikit-learn.
             kinds: By column what its values stand for, such as `{"stage": "ordinal"}`; see `feddag.read_silos`.
+            interventions: By site what experiments set there: a list of variables that were set in every row, such as
+                `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets; see `feddag.read_silos`.
             progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
             checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
         """
         del y
-        tables = read_silos(silos, kinds=kinds) if kinds else silos
+        tables = read_silos(silos, kinds=kinds, interventions=interventions) if kinds or interventions else silos
         self.fit_checked(self.check(tables), FitContext(progress, checkpoint))
         for failed in self.failed_checks:
             warnings.warn(str(failed), AssumptionWarning, stacklevel=2)
@@ -174,7 +180,19 @@ class Learner(BaseEstimator, ABC):
         self.check_parameters()
         checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
+        self.check_interventions(np.any([silo.is_target for silo in checked], axis=0), checked[0].columns)
         return checked
+
+    def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
+        """Refuse experiments where the method would take a variable that was set for one that its causes made."""
+        if self.takes_interventions or not is_target.any():
+            return
+        able = [name for name, method in METHODS.items() if method.learner().takes_interventions]
+        raise FeddagError(
+            f"Experiments set {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no experiments: it "
+            f"would take their values for what causes made. Choose the method {' or '.join(able)}, or leave out these "
+            "rows and declare no experiments."
+        )
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
         """Refuse variables of kinds that the method knows nothing about, and name the methods that do."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
+from jaxtyping import Bool
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -105,6 +106,10 @@ class InRegime(FederatedLearner):
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
         """Refuse the kinds of variables that the inner learner refuses."""
         self.learner.check_kinds(kinds)
+
+    def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
+        """Refuse the experiments that the inner learner refuses."""
+        self.learner.check_interventions(is_target, columns)
 
     def _fresh(self) -> Learner:
         return cast(Learner, clone(self.learner))

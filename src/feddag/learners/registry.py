@@ -139,7 +139,7 @@ METHODS = _Methods(
             assumptions="One DAG for all sites, no hidden common causes, smooth mechanisms, noise of any shape.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=2,
+            version=3,
         ),
         Method(
             name="mcsl",

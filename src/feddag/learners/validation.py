@@ -8,7 +8,6 @@ by variable, so that units do not matter. Only the mean score leaves a site.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -58,7 +57,7 @@ class Validation(Stateless):
         order = np.random.default_rng([seed, position]).permutation(silo.rows)
         rest, chosen = np.sort(order[aside:]), np.sort(order[:aside])
         self.name = silo.name
-        self.training = replace(silo, values=silo.values[rest])
+        self.training = silo.with_rows(rest)
         """The rows to learn a graph from."""
         self._own = OwnRegressions(self.training.values, silo.values[chosen], level_counts(silo.kinds))
 

@@ -66,8 +66,12 @@ def errors_of_differences(
         rows: The number of rows of all sites.
         sites: The number of sites.
     """
+    site_rows = answer["site_rows"]
+    if "alike_rows" in answer:  # sites whose experiments set a variable of the comparison differ by design
+        site_rows = answer["alike_rows"]
+        mean = answer["site_first"] / np.maximum(site_rows, 1e-9)
     # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
-    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
+    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * site_rows) / rows
     over_sites = between * sites / max(sites - 1, 1)
     over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
     return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), np.sqrt(np.maximum(over_sites, 0.0)))

@@ -10,10 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from feddag.errors import FeddagError
 from feddag.silos.coding import code_column, infer_kind
+from feddag.silos.interventions import check_scored_rows
 from feddag.silos.preparation import Missing, without_missing
 from feddag.silos.silo import Silo
 from feddag.silos.variable_types import Kind, Variable
@@ -37,12 +38,15 @@ class CheckedSilos(tuple[Silo, ...]):
         """Return some sites' tables; refuse them if a discrete column is constant without the others."""
         chosen = CheckedSilos(self[position] for position in positions)
         _check_levels(chosen)
+        check_scored_rows(chosen)
         return chosen
 
     def pooled(self, name: str) -> CheckedSilos:
         """Return all rows as the table of one site."""
         values = np.concatenate([silo.values for silo in self])
-        return CheckedSilos((Silo(name, self[0].columns, values, self[0].kinds),))
+        masks = [silo.targets for silo in self if silo.targets is not None]
+        targets = np.concatenate(masks) if masks else None
+        return CheckedSilos((Silo(name, self[0].columns, values, self[0].kinds, targets=targets),))
 
 
 def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) -> list[Made]:
@@ -86,6 +90,7 @@ def make_silo(
     frame: pd.DataFrame,
     variables: Mapping[str, Variable] | None = None,
     missing: Missing = "error",
+    targets: Bool[np.ndarray, "row column"] | None = None,
 ) -> Silo:
     """Turn a frame into a silo of finite, varying numbers, or refuse it."""
     frame = check_names(site, frame)
@@ -96,7 +101,7 @@ def make_silo(
         lambda name: code_column(f"Site {site!r}, column {name!r}", frame[name], variables[name]), columns
     )
     kinds = tuple(variables[name].kind for name in columns)
-    return check_silo(Silo(site, columns, np.column_stack(numbers), kinds), missing)
+    return check_silo(Silo(site, columns, np.column_stack(numbers), kinds, targets=targets), missing)
 
 
 def check_silo(silo: Silo, missing: Missing = "error") -> Silo:
@@ -111,14 +116,20 @@ def check_silo(silo: Silo, missing: Missing = "error") -> Silo:
                 f"Site {silo.name!r}: {len(values)} of {silo.rows} rows have no missing value, which are too few. Give "
                 f"at least {MINIMUM_ROWS}: impute, or leave out {worst!r}, which {account.missing[worst]} rows lack."
             )
+        if silo.targets is not None and missing == "drop":
+            silo = silo.with_rows(np.flatnonzero(~np.isnan(silo.values).any(axis=1)))
         silo = replace(silo, values=values, account=account)
     check_variation(silo)
     return silo
 
 
 def check_variation(silo: Silo) -> None:
-    """Refuse constant columns. A discrete one may be constant at a site: others may have seen more levels."""
-    _check_columns(silo, _check_column_variation)
+    """Refuse constant columns. A discrete one may be constant at a site: others may have seen more levels.
+
+    So may one that an experiment set in every row.
+    """
+    free = range(len(silo.columns)) if silo.targets is None else np.flatnonzero(~silo.targets.all(axis=0)).tolist()
+    _check_columns(silo, _check_column_variation, free)
 
 
 def _check_size(site: str, columns: int, rows: int) -> None:
@@ -130,10 +141,12 @@ def _check_size(site: str, columns: int, rows: int) -> None:
         )
 
 
-def _check_columns(silo: Silo, check: Callable[[str, np.ndarray, Kind], None]) -> None:
+def _check_columns(
+    silo: Silo, check: Callable[[str, np.ndarray, Kind], None], chosen: Iterable[int] | None = None
+) -> None:
     collect_or_refuse(
         lambda k: check(f"Site {silo.name!r}, column {silo.columns[k]!r}", silo.values[:, k], silo.kinds[k]),
-        range(len(silo.columns)),
+        range(len(silo.columns)) if chosen is None else chosen,
     )
 
 
@@ -177,9 +190,16 @@ def check_agreement(silos: Sequence[Silo]) -> CheckedSilos:
         if count > 1:
             raise FeddagError(f"Site {name!r} stands {count} times. Give each site its own name.")
     first = silos[0]
+    if any(silo.targets is not None for silo in silos):  # then all sites answer as sites of a study with experiments
+        silos = [silo if silo.targets is not None else _without_targets(silo) for silo in silos]
     aligned = CheckedSilos(collect_or_refuse(lambda silo: _align(silo, first), silos))
     _check_levels(aligned)
+    check_scored_rows(aligned)
     return aligned
+
+
+def _without_targets(silo: Silo) -> Silo:
+    return replace(silo, targets=np.zeros(silo.values.shape, dtype=bool))
 
 
 def _check_levels(silos: Sequence[Silo]) -> None:
@@ -216,4 +236,5 @@ def _align(silo: Silo, first: Silo) -> Silo:
             "Give every site the same columns."
         )
     order = [silo.columns.index(name) for name in first.columns]
-    return replace(silo, columns=first.columns, values=silo.values[:, order], kinds=first.kinds)
+    targets = None if silo.targets is None else silo.targets[:, order]
+    return replace(silo, columns=first.columns, values=silo.values[:, order], kinds=first.kinds, targets=targets)

@@ -37,7 +37,7 @@ def has_outliers(values: Float[np.ndarray, " row"]) -> bool:
 def _shares(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     """Return the share of the spread that the farthest value makes up, the two farthest, and so on."""
     farthest = np.sort((values - np.median(values)) ** 2)[::-1]
-    return farthest.cumsum() / farthest.sum()
+    return farthest.cumsum() / (farthest.sum() or 1.0)
 
 
 def _far(values: Float[np.ndarray, " row"]) -> str | None:

@@ -22,6 +22,7 @@ from feddag.silos.checks import (
     make_silo,
 )
 from feddag.silos.declarations import declared_kinds
+from feddag.silos.interventions import Interventions, given_interventions, split_off, target_mask
 from feddag.silos.preparation import Missing, Preparation, Scale
 from feddag.silos.scaling import own_scale, scaled, scaled_silos
 from feddag.silos.silo import Silo
@@ -42,6 +43,10 @@ class Schema(Protocol):
         """Return the column of each variable at a site."""
         ...
 
+    def site_interventions(self, site: str) -> Interventions | None:
+        """Return what a site's experiments set; None where no site has experiments."""
+        ...
+
 
 def read_silos(
     silos: Any,
@@ -49,6 +54,7 @@ def read_silos(
     missing: Missing = "error",
     scale: Scale = "none",
     kinds: Mapping[str, Any] | None = None,
+    interventions: Mapping[str, Any] | None = None,
     schema: Schema | None = None,
 ) -> CheckedSilos:
     """Read, check, name and prepare the sites' tables, columns in the first site's order.
@@ -69,7 +75,11 @@ def read_silos(
             `"categorical"`; or with levels in their order, `{"type": "ordinal", "levels": ["low", "high"]}`. Levels
             that are not given are those that occur. Of other columns, booleans, few different texts and categories of
             pandas (ordered ones are ordinal) are discrete, and all else are numbers.
-        schema: The study that the tables must keep to, in place of `kinds`; only its columns are read.
+        interventions: By site what experiments set there: a list of variables that were set in every row, such as
+            `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets (`{"lab-2": "condition"}`):
+            several are separated by ";", and a cell is empty where nothing was set. Such a column is no variable.
+        schema: The study that the tables must keep to, in place of `kinds` and `interventions`; only its columns are
+            read.
 
     Examples:
         >>> import feddag, pandas
@@ -82,14 +92,17 @@ def read_silos(
         ordinal (1, 2, 4)
     """
     preparation = Preparation(missing, scale)
-    if schema is not None and kinds:
-        raise FeddagError("A study declares what its variables are. Leave out kinds, or the study.")
-    if isinstance(silos, CheckedSilos) and schema is None and not kinds:
+    if schema is not None and (kinds or interventions):
+        raise FeddagError(
+            "A study declares what its variables are, and what experiments set. Leave out kinds and interventions, or "
+            "the study."
+        )
+    if isinstance(silos, CheckedSilos) and schema is None and not kinds and not interventions:
         checked = silos
     else:
         tables = _named_tables(silos)
         checked = check_agreement(
-            _read_undeclared(tables, missing, kinds or {})
+            _read_undeclared(tables, missing, kinds or {}, interventions or {})
             if schema is None
             else collect_or_refuse(lambda table: _read_declared(schema, *table, missing), tables)
         )
@@ -152,14 +165,23 @@ def _default_names(tables: Sequence[Any]) -> list[str]:
 
 def _read_declared(schema: Schema, site: str, table: Any, missing: Missing) -> Silo:
     """Read the study's columns of a table, under the study's names."""
-    columns = schema.site_columns(site)
+    columns, interventions = schema.site_columns(site), schema.site_interventions(site)
     if isinstance(table, Silo):
+        if table.targets is not None and table.targets.any():
+            raise FeddagError(
+                f"Site {site!r} is a Silo with experiments, which a study declares itself. Give its table instead."
+            )
         table = table.to_frame()
-    frame = _frame(site, table, list(columns.values())).set_axis(list(columns), axis=1)
-    return make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing)
+    named_targets = [] if interventions is None or interventions.column is None else [interventions.column]
+    frame, cells = split_off(site, _frame(site, table, [*columns.values(), *named_targets]), interventions)
+    frame = frame.set_axis(list(columns), axis=1)
+    targets = target_mask(site, list(columns), len(frame), interventions, cells)
+    return make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing, targets)
 
 
-def _read_undeclared(tables: Sequence[tuple[str, Any]], missing: Missing, kinds: Mapping[str, Any]) -> list[Silo]:
+def _read_undeclared(
+    tables: Sequence[tuple[str, Any]], missing: Missing, kinds: Mapping[str, Any], given: Mapping[str, Any]
+) -> list[Silo]:
     """Read all columns of all sites' tables; infer the types that are not declared from all sites' values."""
     for name, table in tables if kinds else ():
         if isinstance(table, Silo):
@@ -167,21 +189,40 @@ def _read_undeclared(tables: Sequence[tuple[str, Any]], missing: Missing, kinds:
                 f"Site {name!r} is a Silo, whose kinds are known. Give kinds when its table is read: "
                 "feddag.read_silos(tables, kinds=...), or Silo(..., kinds=...)."
             )
-    frames = dict(
-        collect_or_refuse(
-            lambda k: (k, check_names(tables[k][0], _frame(*tables[k]))),
-            [k for k, (_, table) in enumerate(tables) if not isinstance(table, Silo)],
-        )
+    interventions: Mapping[str, Interventions] = (
+        given_interventions(given, [name for name, _ in tables]) if given else {}
     )
-    variables = infer_variables(list(frames.values()), declared_kinds(kinds, list(frames.values())))
+
+    def read(k: int) -> tuple[int, tuple[pd.DataFrame, pd.Series | None]]:
+        name, table = tables[k]
+        return k, split_off(name, check_names(name, _frame(name, table)), interventions.get(name))
+
+    frames = dict(collect_or_refuse(read, [k for k, (_, table) in enumerate(tables) if not isinstance(table, Silo)]))
+    every = [frame for frame, _ in frames.values()]
+    variables = infer_variables(every, declared_kinds(kinds, every))
 
     def silo(k: int) -> Silo:
         name, table = tables[k]
-        if k in frames:
-            return make_silo(name, frames[k], variables, missing)
-        return check_silo(replace(table, name=name), missing)
+        if k not in frames:
+            return check_silo(_with_targets(replace(table, name=name), interventions.get(name)), missing)
+        frame, cells = frames[k]
+        targets = target_mask(name, list(frame.columns), len(frame), interventions.get(name), cells)
+        return make_silo(name, frame, variables, missing, targets)
 
     return collect_or_refuse(silo, range(len(tables)))
+
+
+def _with_targets(silo: Silo, interventions: Interventions | None) -> Silo:
+    """Return a table that is a Silo already, with the variables that were set in every row."""
+    if interventions is None or not (interventions.intervened or interventions.column):
+        return silo
+    if interventions.column is not None:
+        raise FeddagError(
+            f"Site {silo.name!r} is a Silo, whose columns are variables. Give targets with its rows: "
+            "Silo(..., targets=...)."
+        )
+    targets = target_mask(silo.name, silo.columns, silo.rows, interventions, None)
+    return replace(silo, targets=targets if silo.targets is None else silo.targets | targets)
 
 
 def _frame(site: str, table: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:

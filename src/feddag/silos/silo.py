@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from feddag.silos.preparation import AS_IT_IS, Account
 from feddag.silos.variable_types import CONTINUOUS, Kind
@@ -27,6 +27,8 @@ class Silo:
     """What was done to the table before; of a table that came as it is, nothing."""
     minimum_cell: int = 1
     """Learners tell levels of several columns apart only where each combination that occurs has so many rows."""
+    targets: Bool[np.ndarray, "row column"] | None = None
+    """The variables that an experiment set, row by row; None where no site of the study has experiments."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", self.kinds or (CONTINUOUS,) * len(self.columns))
@@ -40,12 +42,26 @@ class Silo:
         """Return the number of rows."""
         return len(self.values)
 
+    def with_rows(self, rows: Int[np.ndarray, " chosen"] | Bool[np.ndarray, " row"]) -> Silo:
+        """Return the table of some rows."""
+        targets = None if self.targets is None else self.targets[rows]
+        return replace(self, values=self.values[rows], targets=targets)
+
+    @property
+    def is_target(self) -> Bool[np.ndarray, " column"]:
+        """The variables that an experiment set in some row."""
+        if self.targets is None:
+            return np.zeros(len(self.columns), dtype=bool)
+        return np.asarray(self.targets.any(axis=0))
+
     def digest(self) -> str:
         """Return the SHA-256 of the table's content; its name does not matter."""
         digest = hashlib.sha256(json.dumps(self.columns).encode())
         if any(kind.discrete for kind in self.kinds):
             digest.update(json.dumps([[kind.name, kind.levels] for kind in self.kinds]).encode())
         digest.update(np.ascontiguousarray(self.values, dtype="<f8").tobytes())
+        if self.targets is not None and self.targets.any():
+            digest.update(np.packbits(self.targets).tobytes())
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:

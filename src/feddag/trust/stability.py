@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -263,10 +263,12 @@ def draw_again(silo: Silo, seed: Sequence[int]) -> Silo:
     """Draw as many rows as there are, with replacement, such that no column becomes constant."""
     draw, varies = np.random.default_rng(seed), np.zeros(len(silo.columns), dtype=bool)
     for _ in range(_MOST_DRAWS):
-        values = silo.values[draw.integers(silo.rows, size=silo.rows)]
-        varies = (values != values[0]).any(axis=0)
+        drawn = silo.with_rows(draw.integers(silo.rows, size=silo.rows))
+        varies = (drawn.values != drawn.values[0]).any(axis=0)
+        if silo.targets is not None:
+            varies |= silo.targets.all(axis=0)
         if varies.all():
-            return replace(silo, values=values)
+            return drawn
     constant = silo.columns[int(varies.argmin())]
     raise FeddagError(
         f"Site {silo.name!r}: column {constant!r} hardly varies, and rows drawn again make it constant. Drop it."

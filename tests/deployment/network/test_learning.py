@@ -8,6 +8,7 @@ import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
 
 from feddag import FeddagError
+from feddag.study import Study
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,18 @@ def test_rounds_of_changing_sites_are_refused_before_anything_leaves(tmp_path):
     study = study_of('name = "feddag"\nparameters = { sharing = "all", model = "linear", participation = 3 }')
     with pytest.raises(FeddagError, match=r"feddag\.solve .* another 3 of 4 sites.* minimum_sites = 1"):
         Net(tmp_path, study)
+
+
+@pytest.mark.parametrize("sharing", ["graph", "all"])
+@pytest.mark.parametrize("secure", [True, False])
+def test_experiments_count_over_a_network_as_in_one_process(tmp_path, sharing, secure):
+    method = f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}'
+    document = study_of(method, secure=secure).document()
+    observed = in_process(Study.of(document))
+    document["sites"]["site-02"]["intervened"] = ["x1"]
+    study = Study.of(document)
+    here = in_process(study)
+    there, _ = Net(tmp_path, study).learn()
+    np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
+    assert here.score_ != observed.score_

@@ -50,7 +50,7 @@ class CommonScores(OwnScores):
 
     def differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
         """Return for each variable the log-evidence that some sites differ in its mechanism, given its parents."""
-        if self.discrete or self._sites == 1:
+        if self._scored_by_sites or self._sites == 1:
             return np.zeros(self.nodes)
         if self._differing is None or self._differing[0] != dag.tobytes():
             found = self._agreement(self._task(families_of(dag)) | self._common_frame())
@@ -79,7 +79,7 @@ class AutoScores(CommonScores):
     """
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        if self.discrete:
+        if self._scored_by_sites:
             return super()._joint(families)
         asked = self._task(families) | self._common_frame()
         answer = self._ask(tasks.COMMON_SCORES, asked)
@@ -92,7 +92,7 @@ class AutoScores(CommonScores):
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         own, answer = super()._comparisons(families, terms)
-        if self.discrete:
+        if self._scored_by_sites:
             return own, answer
         self.ask_joint(families)
         return terms @ np.array([self.joint[family] for family in families]), answer

@@ -160,7 +160,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     if scores.discrete:
         sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
         suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
-        graph = _told_by_independences(graph, sure_edges, suspected, scores.discrete, knowledge)
+        known = _TellsDirections(scores.discrete, scores.targets, knowledge)
+        graph = _told_by_independences(graph, sure_edges, suspected, known)
     return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
 
 
@@ -194,8 +195,23 @@ def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Change]:
     return found
 
 
+class _TellsDirections(NamedTuple):
+    """What tells directions beside independences."""
+
+    discrete: Sequence[int]
+    targets: Sequence[int]
+    """Variables that experiments set at some site."""
+    knowledge: Knowledge
+
+    def tells(self, cause: int, effect: int) -> bool:
+        """Say whether numbers, experiments or knowledge may tell the direction of an edge."""
+        are_discrete = {cause, effect} <= {*self.discrete}
+        is_set = bool({cause, effect} & {*self.targets})
+        return not are_discrete or is_set or bool(self.knowledge.impossible[effect, cause])
+
+
 def _told_by_independences(
-    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], discrete: Sequence[int], knowledge: Knowledge
+    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], known: _TellsDirections
 ) -> Graph:
     """Leave directions between discrete variables open that independences do not tell.
 
@@ -209,10 +225,9 @@ def _told_by_independences(
     told = edges.copy()
     directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
     causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
-    nodes = {*discrete}
     for i, j in directed:
         by_causes = (i, j) in present and any(k != i and not (edges | maybe)[i, k] for k in causes[j])
-        if by_causes or not {i, j} <= nodes or knowledge.impossible[j, i]:
+        if by_causes or known.tells(i, j):
             told[j, i] = 0
     told = apply_meek_rules(told) | apply_meek_rules(told | maybe)  # whether or not these edges are there
     return _without_forced(graph | graph.T & told)

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -41,6 +42,7 @@ from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
 from feddag.learners.search.directions import EdgeEvidence
+from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
@@ -59,7 +61,8 @@ class EvidenceSearch(FederatedLearner):
             the others; sites that differ in few mechanisms tell directions. `"graph"`: each site has its own
             mechanisms. `"all"`: all sites have the same; a check warns if some differ. What leaves a site is one number
             per family inside a sum; but for `"graph"`, also covariances of its columns and what follows from these.
-            With discrete variables all are the same as `"graph"`, and so is `"auto"` with `noise="equal"`.
+            With discrete variables all are the same as `"graph"`; `"auto"` is so, too, with `noise="equal"` and where
+            experiments set variables (`interventions` of `fit`).
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -107,6 +110,7 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
+    takes_interventions: ClassVar = True
     task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("auto", "graph", "all")),
@@ -183,12 +187,12 @@ class EvidenceSearch(FederatedLearner):
         """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
-        if any(kind.discrete for kind in silo.kinds):
-            return MixedMechanisms(silo)
-        common = self.sharing == "all"
-        if self._compares:
-            return DifferingMechanisms(silo, common=common)
-        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=common)
+        if silo.targets is not None:
+            self.check_interventions(silo.is_target, silo.columns)
+            return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
+        if self._compares and not any(kind.discrete for kind in silo.kinds):
+            return DifferingMechanisms(silo, common=self.sharing == "all")
+        return self._own_mechanisms(silo)
 
     @property
     def _compares(self) -> bool:
@@ -199,6 +203,21 @@ class EvidenceSearch(FederatedLearner):
     def shares(self) -> str:
         """What leaves a site, as policies name it: comparing straight lines takes means and covariances."""
         return "moments" if self._compares else "graph"
+
+    def _own_mechanisms(self, silo: Silo) -> OwnMechanisms:
+        discrete = any(kind.discrete for kind in silo.kinds)
+        return (
+            MixedMechanisms(silo) if discrete else OwnMechanisms(silo, equal_noise=False, common=self.sharing == "all")
+        )
+
+    def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
+        """Refuse experiments with noise of equal variance: that of a variable that was set is its own."""
+        super().check_interventions(is_target, columns)
+        if is_target.any() and self.noise == "equal":
+            raise FeddagError(
+                f"Experiments set {columns[int(is_target.argmax())]!r}, and with noise='equal' EvidenceSearch takes no "
+                "experiments. Choose noise='free'."
+            )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""

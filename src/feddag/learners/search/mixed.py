@@ -66,6 +66,11 @@ class MixedMechanisms(OwnMechanisms):
             return replace(answer, arrays={**answer.arrays, "discrete": self._is_discrete.astype(float)})
         return answer
 
+    def score_rows(self, task: Task) -> FamilyScores:
+        """Score the families of a task, with every row's part in it."""
+        self._tables = self._tables_among(len(task.participants))
+        return super().score_rows(task)
+
     def _tables_given(self, sites: int) -> Tables:
         codes, levels = np.zeros(self._values.shape, dtype=np.int64), [1] * len(self._is_discrete)
         for node, found in self._discrete.items():

@@ -18,6 +18,7 @@ from feddag.learners.search import tasks
 from feddag.learners.search.checks import Checks
 from feddag.regression.comparison import errors_of_differences
 from feddag.regression.tables import excess_fit
+from feddag.silos.interventions import never_observed
 
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
@@ -72,6 +73,8 @@ class Scores(ABC):
         self._sites = site_count
         self._rows: int | None = None
         self._discrete: list[int] = []
+        self._targets: list[int] | None = None
+        """The variables that experiments set somewhere; None where no site has experiments."""
         self._compared: dict[str, Comparison] = {}
         self._checked: dict[str, Checks] = {}
 
@@ -97,12 +100,27 @@ class Scores(ABC):
             answer = self._ask(tasks.ROWS, {})
             self._rows = round(float(answer["rows"]) * self._sites)
             self._discrete = np.flatnonzero(answer.get("discrete", np.zeros(self.nodes))).tolist()
+            if "scored_rows" in answer:
+                scored = np.round(answer["scored_rows"] * self._sites).astype(int)
+                if not scored.all():
+                    raise never_observed(f"number {int(scored.argmin()) + 1}", "of every site")
+                self._targets = np.flatnonzero(scored < self._rows).tolist()
         return self._rows
 
     @property
     def discrete(self) -> list[int]:
         """List the discrete variables."""
         return self._discrete if self.rows else []  # sites tell both at once
+
+    @property
+    def targets(self) -> list[int]:
+        """List the variables that experiments set at some site."""
+        return (self._targets or []) if self.rows else []
+
+    @property
+    def _scored_by_sites(self) -> bool:
+        """Whether each site scores all families itself, whatever is shared."""
+        return bool(self.discrete) or self._targets is not None
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
         """Ask sites for neighbourhoods that are not known yet."""
@@ -135,11 +153,12 @@ class Scores(ABC):
         for k, checks in enumerate(self._checked.values()):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
         document = {"references": len(self._known), "rows": self._rows, "discrete": self._discrete}
-        return document | {"compared": list(self._compared), "checked": list(self._checked)}, arrays
+        document |= {"targets": self._targets, "compared": list(self._compared), "checked": list(self._checked)}
+        return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
-        self._rows, self._discrete = document["rows"], document["discrete"]
+        self._rows, self._discrete, self._targets = document["rows"], document["discrete"], document["targets"]
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }

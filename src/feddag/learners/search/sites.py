@@ -125,6 +125,10 @@ class OwnMechanisms(FamilySite):
         differences = terms @ scores
         return {"difference": differences} | spread(differences, losses @ terms.T, len(self._values)) | of_tables
 
+    def score_rows(self, task: Task) -> FamilyScores:
+        """Score the families of a task, with every row's part in it; rows' parts must not leave the site."""
+        return self._with_rows(task.arrays)
+
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, fits = self._score(arrays)

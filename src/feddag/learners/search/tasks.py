@@ -32,6 +32,7 @@ ROWS = TaskSpec(
     {
         "rows": Output("the number of rows"),
         "discrete": Output("which variables are discrete, if any is: as the study says", ("variable",)),
+        "scored_rows": Output("of each variable the rows in which no experiment set it, if any did", ("variable",)),
     },
 )
 MOMENTS = MomentTasks.by_means("search")
@@ -71,6 +72,10 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
+        "alike_rows": Output(
+            "for each comparison the number of rows, if no experiment set a variable of it; 0 otherwise",
+            ("comparison",),
+        ),
         "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
         "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },

@@ -72,6 +72,15 @@ CONSTRAINTS: dict[str, Constraint] = {
     | none,
     "standardised": boolean,
     "shared_draws": boolean,
+    "shifted": whole(0),
+    "shift": one_of(("mechanism", "mean")),
+    "interventions": whole(0)
+    | Constraint(
+        "a list of variables for each site",
+        lambda value: isinstance(value, Mapping) and all(map(_is_sequence, value.values())),
+    )
+    | none,
+    "varying": whole(0),
     "seed": whole(0),
 }
 
@@ -103,6 +112,11 @@ _DISAGREEMENTS: tuple[tuple[str, Callable[[SimpleNamespace], bool], str], ...] =
         lambda p: p.noise_variance is not None and p.noise_deviation_range is not None,
         "None when noise_deviation_range is given",
     ),
+    *(
+        (name, lambda p, name=name: bool(getattr(p, name)) and p.heterogeneous, "left out if heterogeneous=True")
+        for name in ("shifted", "interventions", "varying")
+    ),
+    ("varying", lambda p: p.varying > p.sites, "at most the number of sites"),
     (
         "shared_draws",
         lambda p: p.shared_draws and not p.heterogeneous,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from feddag.files import as_text
 from feddag.graphs import CausalGraph, write_graph
 from feddag.silos.silo import Silo
 from feddag.silos.simulation.mechanisms import MECHANISMS
+from feddag.silos.simulation.own_mechanisms import Differences, SiteChanges
 from feddag.silos.simulation.parameters import DEFAULT_NODES, MINIMUM_ROWS, check_parameters
 from feddag.silos.simulation.random_graphs import erdos_renyi, scale_free
 from feddag.silos.simulation.streams import Stream, generator
@@ -31,12 +32,17 @@ SIMULATOR_VERSION = 1
 """Rises when the same arguments give other data: experiments then run their cells again."""
 
 
+ONLY_WHERE_SITES_DIFFER = ("shifted", "shift", "interventions", "varying")
+"""Parameters that the record of a simulation leaves out where they change nothing."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """The sites' tables, the graph they follow, and what was drawn on the way, in the types that JSON has.
 
     `drawn["parameters"]` are the arguments of `simulate`, `drawn["sites"]` each site's mechanism, noise
-    variances by node, number of rows and, where it is linear, its weights.
+    variances by node, number of rows and, where it is linear, its weights. Where sites differ (`shifted`,
+    `interventions`, `varying`), also the variables that a site makes in its own way (`own`) and its `graph`.
     """
 
     silos: tuple[Silo, ...]
@@ -84,6 +90,10 @@ def simulate(
     noise_deviation_range: tuple[float, float] | None = None,
     standardised: bool = False,
     shared_draws: bool = False,
+    shifted: int = 0,
+    shift: Literal["mechanism", "mean"] = "mechanism",
+    interventions: Mapping[str, Sequence[str]] | int | None = None,
+    varying: int = 0,
     seed: int = 0,
 ) -> Simulation:
     """Simulate sites that share one causal graph; by default as in section 5.1 of the FedDAG paper.
@@ -118,6 +128,12 @@ def simulate(
         shared_draws: With `heterogeneous=True`, let all sites use the same random numbers for their noise and
             their nonlinear functions, so that nonlinear sites of one kind and variance have equal rows. The
             published generator does so, as it seeds every site alike. For comparison with it only.
+        shifted: Let each site have so many mechanisms of its own, and all others in common.
+        shift: What differs in these: the whole `"mechanism"` (function, mean, noise level), or the `"mean"` alone.
+        interventions: What experiments set, by site, such as `{"site-01": ["x3"]}`; or a number of targets at each
+            site, in turn over all variables. A variable that is set has a law of its own, whatever its causes. The
+            tables know their targets, so that `fit` does.
+        varying: Let each of the first so many sites have one further edge, with a mechanism of its own for the effect.
         seed: Equal arguments give equal data. The graph, each site's model and its noise have streams of
             their own: more rows keep the graph, and another site keeps the heterogeneous sites before it.
 
@@ -160,19 +176,33 @@ def simulate(
         source = 0 if shared_draws else site
         return model.sample(count, partial(generator, seed, Stream.NOISE, source), standardised=standardised)
 
-    if heterogeneous:
+    width = max(2, len(str(sites)))
+    names = [f"site-{number:0{width}}" for number in range(1, sites + 1)]
+    differences = Differences(shifted, shift, interventions, varying, truth.names)
+    changes: SiteChanges | None = None
+    if differences.any:
+        models = [draw_model(0)] * sites
+        changes = differences.draw(names, counts, models[0], seed)
+        noise_of = partial(generator, seed, Stream.NOISE, 0)
+        values = models[0].sample(sum(counts), noise_of, standardised=standardised, change=changes.apply)
+        tables = np.split(values, np.cumsum(counts)[:-1])
+    elif heterogeneous:
         models = [draw_model(site) for site in range(sites)]
         tables = [draw_rows(*each) for each in zip(models, range(sites), counts, strict=True)]
     else:
         models = [draw_model(0)] * sites
         tables = np.split(draw_rows(models[0], 0, sum(counts)), np.cumsum(counts)[:-1])
 
-    width = max(2, len(str(sites)))
-    silos = tuple(Silo(f"site-{number:0{width}}", truth.names, table) for number, table in enumerate(tables, start=1))
-    drawn = {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
-        "sites": [_record(silo, model) for silo, model in zip(silos, models, strict=True)],
-    }
+    masks = [None] * sites if changes is None or not interventions else changes.masks()
+    silos = tuple(
+        Silo(name, truth.names, table, targets=mask) for name, table, mask in zip(names, tables, masks, strict=True)
+    )
+    records = [_record(silo, model) for silo, model in zip(silos, models, strict=True)]
+    if changes is None:
+        parameters = {name: value for name, value in parameters.items() if name not in ONLY_WHERE_SITES_DIFFER}
+    else:
+        records = [record | changes.record(site, truth) for site, record in enumerate(records)]
+    drawn = {"parameters": {name: _plain(value) for name, value in parameters.items()}, "sites": records}
     return Simulation(silos, truth, drawn)
 
 
@@ -228,4 +258,6 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
     return value

@@ -19,6 +19,9 @@ class Stream(IntEnum):
     SITE = 2
     MECHANISM = 3
     NOISE = 4
+    OWN_MECHANISM = 5
+    OWN_NOISE = 6
+    TARGETS = 7
 
 
 def generator(seed: int, stream: Stream, *address: int) -> np.random.Generator:

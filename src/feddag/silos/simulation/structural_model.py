@@ -17,6 +17,7 @@ from feddag.silos.simulation.noise import NOISE_LAWS
 
 NodeGenerator = Callable[[int], np.random.Generator]
 """Each node's own randomness."""
+Change = Callable[[int, Float[np.ndarray, " row"], Float[np.ndarray, "row node"]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,17 @@ class StructuralModel:
             matrix[self._parents(node), node] = cast(Linear, function).weights
         return matrix
 
-    def sample(self, rows: int, node_generator: NodeGenerator, *, standardised: bool) -> Float[np.ndarray, "row node"]:
+    def sample(
+        self,
+        rows: int,
+        node_generator: NodeGenerator,
+        *,
+        standardised: bool,
+        change: Change = lambda node, column, values: None,
+    ) -> Float[np.ndarray, "row node"]:
         """Draw rows; `node_generator(node)` is the randomness of that node's noise.
+
+        `change(node, column, values)` may replace a node's values in some rows, before its children see them.
 
         Standardised, each variable is brought to mean 0 and variance 1 before its children see it: the
         internally standardised model of Ormaniec et al., "Standardizing structural causal models" (2025). The
@@ -69,6 +79,7 @@ class StructuralModel:
                 column = self.noise_deviations[node] * NOISE_LAWS[self.noise](node_generator(node), rows)
                 if node in self.functions:
                     column += self.functions[node](values[:, self._parents(node)])
+                change(node, column, values)
                 if standardised:
                     column -= column.mean()
                     column /= column.std()

@@ -1,0 +1,115 @@
+"""Measure the search where sites differ: experiments, mechanisms of a site's own, graphs that vary, and Sachs.
+
+    python benchmarks/differing_sites.py [--sharing graph all] [--seeds 1 2 3 4 5] [--rows NAME ...] [--sachs FOLDER]
+
+For each row: the mean SHD of the reported graph with open directions counted as right and as wrong, the edges that are
+there, those directed surely, and those of them that point the wrong way or are not in the truth; over all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import feddag
+from feddag.errors import AssumptionWarning
+from feddag.graphs import CausalGraph, compare
+from other_generators import random_graph
+
+SACHS_TARGETS = {"3": "akt", "4": "pkc", "5": "pip2", "6": "mek", "7": "pip3", "8": "pkc", "9": "pka"}
+"""By the first character of a condition's file."""
+
+
+class Case(NamedTuple):
+    """Tables, what experiments set in them, and the truth."""
+
+    tables: Any
+    truth: CausalGraph
+    interventions: Mapping[str, list[str]] | None = None
+
+
+def _simulated(nodes: int, edges: int, sites: int, rows: int, **options: Any) -> Callable[[int], Case]:
+    def draw(seed: int) -> Case:
+        graph = random_graph(np.random.default_rng(seed), nodes, edges)
+        simulation = feddag.simulate(graph=graph, sites=sites, rows=rows, seed=seed, **options)
+        return Case(simulation, simulation.truth)
+
+    return draw
+
+
+LINEAR = {"mechanism": "linear"}
+ROWS: dict[str, Callable[[int], Case]] = {
+    "experiments": _simulated(10, 15, 5, 400, **LINEAR, interventions=2),
+    "one mechanism per site, 5 variables": _simulated(5, 6, 10, 200, **LINEAR, shifted=1),
+    "one mechanism per site, 6 variables": _simulated(6, 8, 10, 100, **LINEAR, shifted=1),
+    "sparse shifts": _simulated(10, 15, 5, 400, **LINEAR, shifted=1),
+    "means only": _simulated(5, 6, 10, 200, **LINEAR, shifted=1, shift="mean"),
+    "homogeneous GP": _simulated(10, 15, 5, 400, mechanism="gp"),
+    "every mechanism differs": _simulated(5, 6, 10, 200, **LINEAR, shifted=5),
+    "graphs that vary": _simulated(10, 15, 5, 400, mechanism="gp", varying=2),
+}
+
+
+def sachs(folder: Path, *, targets: bool) -> Case:
+    """Read the nine conditions, with or without the targets of their reagents."""
+    tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("[1-9]*.csv"))}
+    names = tables[next(iter(tables))].columns.tolist()
+    adjacency = pd.DataFrame(0, names, names)
+    for cause, effect in pd.read_csv(folder / "truth_edges.csv").itertuples(index=False):
+        adjacency.loc[cause, effect] = 1
+    declared = {name: [SACHS_TARGETS[name[0]]] for name in tables if name[0] in SACHS_TARGETS}
+    return Case(tables, CausalGraph(adjacency.to_numpy(), names), declared if targets else None)
+
+
+def measure(case: Case, sharing: str) -> dict[str, float]:
+    """Learn and compare."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        learned = feddag.EvidenceSearch(sharing, workers=1).fit(case.tables, interventions=case.interventions)
+    found = compare(learned.graph_, case.truth)
+    directed, truth = set(learned.graph_.edges), set(case.truth.edges)
+    return {
+        "shd": found.shd,
+        "strict_shd": found.strict_shd,
+        "edges": len(truth),
+        "directed": len(directed),
+        "right": len(directed & truth),
+        "wrong": len(directed - truth),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def main() -> None:
+    """Print a line for each row and each sharing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sharing", nargs="+", default=["graph"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--rows", nargs="+", default=[*ROWS, "Sachs", "Sachs without targets"])
+    parser.add_argument("--sachs", type=Path, default=Path(feddag.__file__).parent / "silos/real/data/sachs")
+    given = parser.parse_args()
+    for name in given.rows:
+        for sharing in given.sharing:
+            cases = (
+                [sachs(given.sachs, targets=name == "Sachs")]
+                if name.startswith("Sachs")
+                else [ROWS[name](seed) for seed in given.seeds]
+            )
+            found = pd.DataFrame([measure(case, sharing) for case in cases])
+            sums, means = found.sum(), found.mean()
+            print(
+                f"{name} [{sharing}]: SHD {means.shd:.1f} (strict {means.strict_shd:.1f}), {sums.edges:.0f} edges, "
+                f"directed {sums.directed:.0f}: {sums.right:.0f} right, {sums.wrong:.0f} wrong; {means.seconds:.0f} s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
