@@ -7,7 +7,7 @@
 Three parts. *simulated*: 10 variables, 15 edges, 5 sites that share one model (`other_generators`). *discrete*: tables
 of levels, and networks of the bnlearn repository as the package pgmpy brings them. *public*: the sets in
 `../shared/data`, which are read there and never copied; --seeds and --rows do not matter for them. Peers learn from the
-pooled rows, with their own defaults; `pip install 'feddag[peers]'` brings their packages.
+pooled rows, with their own defaults; `pip install '.[peers]'` brings their packages.
 
 The first table has the mean SHD and CPU seconds: of `dag_`, and of a peer's graph, where directions that it leaves open
 count as right / as wrong. Where the data tell the equivalence class alone, it is the strict distance between classes.

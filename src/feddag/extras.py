@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 from feddag.errors import FeddagError
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra."""
-    return f"pip install 'feddag[{extra}]'"
+    """Return the command that installs an extra, from a clone and from a wheel: feddag is in no index."""
+    wheel = f"feddag-{version('feddag')}-py3-none-any.whl"
+    return f"pip install '.[{extra}]' in a clone of feddag, or pip install '{wheel}[{extra}]' beside its wheel"
 
 
 def imported(module: str, extra: str, needs: str) -> Any:

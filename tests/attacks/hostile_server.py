@@ -39,7 +39,7 @@ VICTIM = "victim"
 FOUR = ("basel", "bern", "lyon", VICTIM)
 ROWS = (80, 70, 90, 40)
 
-SEARCH = 'name = "search"\nparameters = { sharing = "all", restarts = 0, seed = 1 }'
+SEARCH = 'name = "search"\nparameters = { sharing = "auto", restarts = 0, seed = 1 }'
 NOTEARS = 'name = "notears"'
 AVERAGING = 'name = "notears-admm"\nparameters = { it_max = 20 }'
 

@@ -18,7 +18,7 @@ from feddag.federation.audit import verify
 
 pytestmark = pytest.mark.slow
 
-SEARCH = 'name = "search"\nparameters = { sharing = "all", restarts = 0, seed = 1 }'
+SEARCH = 'name = "search"\nparameters = { sharing = "auto", restarts = 0, seed = 1 }'
 FEDDAG = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 3, it_fl = 50, seed = 1 }'
 
 

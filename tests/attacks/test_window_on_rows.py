@@ -1,7 +1,7 @@
 """A window on rows: a `scale` so small that sums of functions of the variables are about one row.
 
-The search with common mechanisms has sites sum functions of standardised values. Whoever chooses the frame in which
-values are standardised makes these functions windows, moves them over the range, and reads row after row. So the frame
+Sites sum functions of standardised values. Whoever chooses the frame in which values are standardised may make such
+functions windows, move them over the range, and read row after row. So the frame
 must be that of the study's learner, on the sums that the sites have really made.
 """
 

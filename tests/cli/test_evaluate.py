@@ -78,6 +78,16 @@ def test_an_edge_list_may_leave_out_a_variable_without_edges(feddag, tmp_path):
     assert "SHD 0" in result.stdout
 
 
+def test_a_true_graph_may_be_an_edge_list_of_any_name(feddag, files, tmp_path):
+    write_graph(TRUTH, tmp_path / "edges.csv", format="edges")
+    by_edges = feddag("evaluate", files[0], "--truth", tmp_path / "edges.csv")
+    assert by_edges.stdout == feddag("evaluate", *files).stdout
+    (tmp_path / "edges.csv").write_text("source,target\na,q\n")
+    wrong = feddag("evaluate", files[0], "--truth", tmp_path / "edges.csv")
+    assert wrong.exit_code == 2
+    assert "format=" not in wrong.stderr
+
+
 @pytest.fixture(scope="module")
 def alone(feddag, sites, quick, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone") / "run"

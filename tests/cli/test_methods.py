@@ -28,7 +28,7 @@ def test_what_a_name_stands_for_and_needs_is_shown(feddag, monkeypatch):
     monkeypatch.setitem(METHODS, "special", special)
     shown = feddag("methods").stdout
     assert "sharing='all'" in shown
-    assert "pip install 'feddag[parquet]'" in shown
+    assert "pip install '.[parquet]'" in shown
 
 
 def test_programs_get_the_whole_table(feddag):

@@ -78,6 +78,7 @@ def test_a_graph_of_ones_own_stands_behind_the_sites(feddag, tmp_path, data):
     ("options", "complaint"),
     [
         (["--nodes", 1], "nodes must be "),
+        (["--nodes", 100_000], "nodes must be a whole number from 2 to 10,000 or None. Got 100000 instead."),
         (["--mechanism", "magic"], "mechanism must be "),
         (["--mechanism", "gp,mlp"], "mechanism must be a single one unless heterogeneous=True"),
         (["--rows", "20,30", "--sites", 3], "rows must be one number for each of the sites"),
@@ -92,6 +93,13 @@ def test_an_impossible_option_is_told_in_one_line_and_nothing_is_written(feddag,
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {complaint}")
     assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_rows_than_memory_holds_are_told_in_one_line(feddag, tmp_path):
+    result = feddag("simulate", tmp_path / "data", "--nodes", 2, "--rows", 10**15)  # more than any address space
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: This needs more memory than there is. Unable to allocate")
     assert not list(tmp_path.iterdir())
 
 

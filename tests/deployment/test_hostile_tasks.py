@@ -26,7 +26,7 @@ FEDDAG = (
 )
 GRAPH_SHARED = 'name = "feddag"\nparameters = { it_max = 1, it_inner = 2, it_fl = 1 }'
 SEARCH = 'name = "search"\nparameters = { restarts = 0 }'
-COMMON_SEARCH = 'name = "search"\nparameters = { restarts = 0, sharing = "all" }'
+COMMON_SEARCH = 'name = "search"\nparameters = { restarts = 0, sharing = "auto" }'
 EQUAL_SEARCH = 'name = "search"\nparameters = { restarts = 0, noise = "equal" }'
 ADMM = 'name = "notears-admm"\nparameters = { it_max = 3 }'
 NOTEARS = 'name = "notears"'
@@ -257,10 +257,9 @@ HOSTILE = {
         array("dag", lambda graph: np.triu(np.ones_like(graph), 1) | np.eye(4, k=-1, dtype=np.uint8)),
         "a graph without cycles",
     ),
-    "no scale": (COMMON_SEARCH, "search.gram", put("scale", 0.0), "all of scale must be between 1e-150"),
-    "an origin beyond reason": (COMMON_SEARCH, "search.gram", put("origin", 1e200), "all of origin must be between"),
-    "no rows": (COMMON_SEARCH, "search.gram", put("rows", 0), "all of rows must be whole between 1 and"),
-    "more functions than rows allow": (COMMON_SEARCH, "search.gram", put("rows", 20), "at most 0.25 numbers"),
+    "no scale": (COMMON_SEARCH, "search.covariances", put("scale", 0.0), "all of scale must be between 1e-150"),
+    "an origin beyond reason": (COMMON_SEARCH, "search.covariances", put("origin", 1e200), "all of origin must be"),
+    "lines beyond reason": (COMMON_SEARCH, "search.pulls", put("slopes", 1e12), "all of slopes must be between"),
     "no force": (ADMM, "admm.fit", number("rho", 0.0), "rho must be between 0.001 and"),
     "no rows to agree on": (ADMM, "admm.fit", number("rows", 0.0), "rows must be whole between 1 and"),
     "equations beyond reason": (ADMM, "admm.fit", put("W", 1e12), "all of W must be between"),
@@ -297,7 +296,7 @@ def test_hostile_units_are_refused(name, change, told):
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [(NOTEARS, "feddag.solve"), (VOTING, "moments.sums"), (SEARCH, "search.gram")]
+    ("method", "name"), [(NOTEARS, "feddag.solve"), (VOTING, "moments.sums"), (SEARCH, "search.pulls")]
 )
 def test_a_task_of_another_method_is_no_task_of_the_study(method, name):
     with pytest.raises(FeddagError, match=rf"knows the tasks .*, not '{name}'"):

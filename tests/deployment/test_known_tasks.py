@@ -16,7 +16,7 @@ from feddag.silos import simulate
 
 def test_every_task_says_in_words_what_it_discloses():
     tasks = known_tasks()
-    assert {"feddag.solve", "moments.sums", "admm.fit", "regimes.vote", "search.gram", "trust.rows", "scale.set"} <= (
+    assert {"feddag.solve", "moments.sums", "admm.fit", "regimes.vote", "search.pulls", "trust.rows", "scale.set"} <= (
         tasks.keys()
     )
     for spec in tasks.values():

@@ -70,7 +70,13 @@ def test_a_file_that_is_no_checkpoint_is_refused_by_name_in_one_line(tmp_path, a
         np.savez(path, **{"document.json": np.array([{}], dtype=object)})
     else:
         path.write_bytes(broken(path.read_bytes())[kind])
-    with pytest.raises(FeddagError, match=r"is not a checkpoint of feddag .*Start the run anew\.") as caught:
+    with pytest.raises(FeddagError, match=r"is damaged, or not .*start the run anew\.$") as caught:
         load_checkpoint(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "pickle" not in str(caught.value)  # NumPy would advise to load one
+
+
+def test_a_file_that_is_not_there_is_not_called_damaged(tmp_path):
+    with pytest.raises(FeddagError, match=r"run\.npz: there is no such file"):
+        load_checkpoint(tmp_path / "run.npz")

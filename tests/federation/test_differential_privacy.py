@@ -274,7 +274,7 @@ def test_a_federation_of_private_sites_sees_limited_changes_and_ends_with_the_bu
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(FeddagError, match=r"pip install 'feddag\[flare\]'"):
+    with pytest.raises(FeddagError, match=r"pip install '\.\[flare\]'"):
         noise_multiplier_for(BUDGET, 3)
 
 

@@ -227,6 +227,18 @@ def test_node_link_data_needs_only_nodes_and_edges(tmp_path):
     assert read_graph(path) == CausalGraph([[0, 1], [0, 0]], ["a", "b"])
 
 
+def test_an_edge_list_is_known_by_its_first_row(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target,score\na,b,0.5\n")
+    assert read_graph(path, names=["b", "a", "c"]).edges == [("a", "b")]
+    with pytest.raises(FeddagError, match="this is an edge list"):
+        read_graph(path, format="adjacency")
+    with pytest.raises(FeddagError, match=r"line 2, column 'target' has 'b', which is none of the variables: a, c\."):
+        read_graph(path, names=["a", "c"])
+    path.write_text(",source,target\nsource,0,1\ntarget,0,0\n")  # a matrix of variables of these names
+    assert read_graph(path).edges == [("source", "target")]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -241,7 +253,7 @@ def test_node_link_data_needs_only_nodes_and_edges(tmp_path):
         ("g.csv", ",a,b\na,0\nb,0,0\n", "line 2 has 1 entries for 2 columns"),
         ("g.csv", ",a,a\na,0,1\na,0,0\n", "must be unique"),
         ("g.csv", ",a\na,1\n", "'a' has an edge to itself"),
-        ("g.csv", "source,target\na,b\n", "edge list. Read it with format='edges'"),
+        ("g.csv", "source,target\n", "no edges, so it names no nodes. Give an adjacency matrix"),
         ("g.csv", ',a\n"' + "x" * 200_000, "not a CSV file"),
         ("g.edges.csv", "", "source and target. Got []"),
         ("g.edges.csv", "source,target\n", "no edges, so it names no nodes"),

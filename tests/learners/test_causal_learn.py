@@ -74,6 +74,6 @@ def test_an_undirected_edge_scores_half_for_each_direction():
 def test_without_causal_learn_the_error_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "causallearn", None)
     learner = make_learner("pc", "voting")
-    with pytest.raises(FeddagError, match=r"needs causal-learn .* pip install 'feddag\[baselines\]'"):
+    with pytest.raises(FeddagError, match=r"needs causal-learn .* pip install '\.\[baselines\]'"):
         Run.start(tmp_path / "run", learner, SIMULATION.silos, ["x"])
     assert not list(tmp_path.iterdir())

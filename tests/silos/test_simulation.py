@@ -387,8 +387,8 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"nodes": 1}, "nodes must be a whole number of at least 2 or None. Got 1 instead."),
-        ({"nodes": 3.0}, "nodes must be a whole number of at least 2 or None. Got 3.0 instead."),
+        ({"nodes": 1}, "nodes must be a whole number from 2 to 10,000 or None. Got 1 instead."),
+        ({"nodes": 3.0}, "nodes must be a whole number from 2 to 10,000 or None. Got 3.0 instead."),
         (
             {"mechanism": "foo"},
             "mechanism must be one of 'linear', 'gp', 'gp-add', 'mlp', 'mim' or several of them or None. "

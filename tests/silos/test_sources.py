@@ -194,5 +194,5 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, extension, re
     path.touch()
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(FeddagError, match=r"needs pyarrow to be read .*pip install 'feddag\[parquet\]'"):
+    with pytest.raises(FeddagError, match=r"needs pyarrow to be read .*pip install '\.\[parquet\]'"):
         read(path)

@@ -96,6 +96,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except FeddagError as error:
             message = str(error)
+        except MemoryError as error:
+            message = f"This needs more memory than there is. {error}".strip()
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
         except OSError as error:

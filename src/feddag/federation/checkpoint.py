@@ -38,5 +38,12 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         return json.loads(arrays.pop(_DOCUMENT).tobytes()), arrays
-    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise FeddagError(f"{path} is not a checkpoint of feddag ({error}). Start the run anew.") from None
+    except FileNotFoundError:
+        raise FeddagError(f"{path}: there is no such file. Restore it from a copy, or start the run anew.") from None
+    except PermissionError:
+        raise FeddagError(f"{path}: you may not read this file. Change its permissions.") from None
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile):
+        # NumPy's own words would advise to load pickles, which would run whatever the file holds
+        raise FeddagError(
+            f"{path} is damaged, or not a checkpoint of feddag. Restore it from a copy, or start the run anew."
+        ) from None

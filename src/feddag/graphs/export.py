@@ -73,6 +73,8 @@ def read_graph(
 ) -> CausalGraph:
     """Read a graph that `write_graph`, or another tool, wrote.
 
+    A `.csv` whose first row begins with `source,target` is an edge list, whatever the file is called.
+
     `names` are the nodes in the order wanted. An edge list needs them if some node has no edge; any other
     file must have exactly these nodes.
 
@@ -82,12 +84,14 @@ def read_graph(
         >>> feddag.read_graph("graph.edges.csv", names=["river", "rain", "sun"]).edges
         [('rain', 'river')]
     """
-    parse = _PARSERS.get(_format_of(path, format))
-    if parse is None:
+    its_format = _format_of(path, format)
+    if its_format not in _PARSERS:
         raise FeddagError(f"{path}: a drawing cannot be read. Use one of {', '.join(_PARSERS)}.")
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")  # spreadsheets put a byte order mark in front
-        return parse(text, names if names is None else list(names))
+        if format is None and its_format == "adjacency" and _names_ends(text):
+            its_format = "edges"
+        return _PARSERS[its_format](text, names if names is None else list(names))
     except FileNotFoundError:
         raise FeddagError(f"{path}: there is no such file. Check the path.") from None
     except OSError as error:
@@ -116,6 +120,11 @@ def _format_of(path: str | os.PathLike[str], given: GraphFormat | None) -> Graph
     )
 
 
+def _names_ends(text: str) -> bool:
+    """Return whether a CSV file is an edge list by its first row."""
+    return next(csv.reader(io.StringIO(text, newline="")), [])[:2] == ["source", "target"]
+
+
 def _render_edges(graph: CausalGraph) -> str:
     scores = graph.scores
     rows = [["source", "target"] if scores is None else ["source", "target", "score"]]
@@ -139,15 +148,15 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
                 raise FeddagError(f"line {reader.line_num}, column {column!r} is empty. Name a node there.")
             if names is not None and node not in names:
                 raise FeddagError(
-                    f"line {reader.line_num}, column {column!r} has {node!r}, which is not among the names. "
-                    "Add it to the names, or correct the file."
+                    f"line {reader.line_num}, column {column!r} has {node!r}, which is none of the variables: "
+                    f"{', '.join(names)}. Correct the file."
                 )
         if graph.has_edge(*ends):
             raise FeddagError(f"line {reader.line_num} repeats the edge {ends[0]!r} -> {ends[1]!r}. Keep one.")
         attributes = {"score": _number(row["score"], reader.line_num, "score")} if "score" in columns else {}
         graph.add_edge(*ends, **attributes)
     if not graph:
-        raise FeddagError("the edge list has no edges, so it names no nodes. Give the names.")
+        raise FeddagError("the edge list has no edges, so it names no nodes. Give an adjacency matrix, or the names.")
     return _in_order(CausalGraph.from_networkx(graph), names)
 
 
@@ -163,8 +172,8 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
     if len(header) < 2:
         raise FeddagError(f"the first row must be an empty cell and the names of the nodes. Got {header} instead.")
     columns = list(map(from_text, header[1:]))
-    if header[:2] == ["source", "target"]:
-        raise FeddagError("this is an edge list. Read it with format='edges', or name it *.edges.csv.")
+    if _names_ends(text):
+        raise FeddagError("this is an edge list. Read it with format='edges', or without a format.")
     adjacency: list[list[float]] = []
     for row in filter(None, reader):
         expected = columns[len(adjacency)] if len(adjacency) < len(columns) else None

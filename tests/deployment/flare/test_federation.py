@@ -20,6 +20,8 @@ from feddag.deployment.flare.kits import Kit
 from feddag.federation.audit import verify
 from feddag.trust import Assessment, assess
 
+pytestmark = pytest.mark.slow  # .ci/run runs it
+
 METHOD = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 4, it_fl = 500 }'
 
 
@@ -106,7 +108,6 @@ def test_a_job_that_carries_code_is_refused(finished, tmp_path):
     assert not marker.exists()
 
 
-@pytest.mark.slow
 def test_a_job_that_names_another_class_is_refused(finished, tmp_path):
     job = tmp_path / "other"
     write_job(job, "other", finished.study.digest, finished.names, 3, 60.0)
@@ -150,7 +151,6 @@ def test_kits_are_for_their_owners_eyes_only(finished):
         assert all(path.stat().st_mode & 0o077 == 0 for path in (folder / "startup").iterdir())
 
 
-@pytest.mark.slow
 def test_a_kit_of_another_federation_is_not_let_in(finished, tmp_path):
     stranger = Federation(tmp_path, METHOD)
     site = finished.names[0]

@@ -17,7 +17,7 @@ SIMULATION = simulate(4, mechanism="linear", sites=4, rows=[60, 80, 70, 90], see
 NAMES = tuple(silo.name for silo in SIMULATION.silos)
 AUTHORITY = Authority.create("test")
 IDENTITIES = {name: AUTHORITY.identify(name) for name in NAMES}
-LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 3, it_fl = 500, seed = 1 }'
+LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, it_fl = 500, seed = 1 }'
 
 
 ANY_SITES = "[federation]\nminimum_sites = 1\n"

@@ -23,6 +23,12 @@ from feddag.federation.wire import encode_answer
 from feddag.learners.checkpointing import FitContext
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What the study of `net` learns if nothing happens."""
+    return Net(tmp_path_factory.mktemp("undisturbed"), study_of()).learn()[0]
+
+
 def lose(site_lost, from_round):
     def lost(site, request, content):
         if site == site_lost and request == "work" and content["round"] >= from_round:
@@ -58,8 +64,7 @@ def step_members(net, round_):
     return Journal(net.folder / "journal").read(round_).step.members
 
 
-def test_a_site_out_of_reach_is_waited_for_where_the_others_sum_would_tell_about_it(net, tmp_path):
-    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+def test_a_site_out_of_reach_is_waited_for_where_the_others_sum_would_tell_about_it(net, undisturbed):
     net.before = lose(NAMES[2], 1)
     with pytest.raises(PausedError, match=rf"waits for {NAMES[2]} \(gone\): .* tell about fewer than 3 sites"):
         net.learn()
@@ -79,8 +84,7 @@ def test_a_site_lost_in_the_middle_of_a_protected_sum_does_no_harm(loose_net, re
     assert list(network.absent) == [NAMES[1]]
 
 
-def test_a_site_cut_off_while_its_sum_is_confirmed_goes_on_once_it_is_back(net, tmp_path):
-    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+def test_a_site_cut_off_while_its_sum_is_confirmed_goes_on_once_it_is_back(net, undisturbed):
 
     def lost(site, request, content):
         if site == NAMES[1] and request == "confirm":
@@ -119,11 +123,13 @@ class SlowSites:
         return reply
 
 
+BRIEF = 0.01
+"""Seconds between two pings; without a pause the server would take the processor from its sites."""
 IMPATIENT = "[federation]\ntimeout = 0.01\nminimum_sites = 1\n"
 
 
 def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
     slow = SlowSites(net, NAMES[1])
     _, network = net.learn()
@@ -134,18 +140,16 @@ def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(tmp_path,
     assert 0 < network.ledger.sent[NAMES[1]] < network.ledger.sent[NAMES[0]]
 
 
-def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path, monkeypatch, undisturbed):
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
-    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
     SlowSites(net, *NAMES[:2])
     learner, network = net.learn()
     assert not network.absent
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
 
-def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, tmp_path):
-    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, undisturbed):
 
     def lost(site, request, content):
         if site in NAMES[:2] and request == "work" and content["round"] == 2:
@@ -162,8 +166,7 @@ def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_h
 
 
 @pytest.mark.parametrize("moment", ["mask", "reveal"])
-def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(net, tmp_path, moment):
-    undisturbed, _ = Net(tmp_path / "other", net.study).learn()
+def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(net, undisturbed, moment):
     worked = {name: [] for name in NAMES}
     for name, site in net.sites.items():
         solve = site._site.answer
@@ -253,7 +256,7 @@ def test_a_sum_that_all_sites_refuse_binds_nobody(loose_net):
 
 
 def test_a_slow_member_of_the_one_sum_that_a_round_can_have_is_waited_for_in_the_same_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", 0.0)
+    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
     kill_the_server(net, NAMES[:2])
     SlowSites(net, NAMES[3])

@@ -10,21 +10,21 @@ from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
 from feddag import FeddagError
 from feddag.study import Study
 
+METHODS = [
+    LINEAR,
+    'name = "feddag"\nparameters = { sharing = "graph", it_max = 1, it_inner = 20, it_fl = 10, seed = 1 }',
+    'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, participation = 3 }',
+    'name = "notears-admm"\nparameters = { it_max = 20 }',
+    'name = "notears"',
+    'name = "search"\nparameters = { restarts = 0 }',
+    'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
+    'name = "notears"\nregime = "voting"',
+]
+
 
 @pytest.mark.parametrize(
-    "method",
-    [
-        LINEAR,
-        'name = "feddag"\nparameters = { sharing = "graph", it_max = 1, it_inner = 20, it_fl = 10, seed = 1 }',
-        'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, participation = 3 }',
-        'name = "notears-admm"\nparameters = { it_max = 20 }',
-        'name = "notears"',
-        'name = "search"\nparameters = { restarts = 0 }',
-        'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
-        'name = "notears"\nregime = "voting"',
-    ],
+    ("method", "secure"), [*((method, True) for method in METHODS), (METHODS[0], False), (METHODS[5], False)]
 )
-@pytest.mark.parametrize("secure", [True, False])
 def test_a_network_gives_what_one_process_gives(tmp_path, method, secure):
     study = study_of(method, secure=secure, more=ANY_SITES if "participation" in method else "")
     here = in_process(study)

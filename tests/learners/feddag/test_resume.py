@@ -182,6 +182,6 @@ def test_other_data_are_refused(tmp_path, change):
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     path.write_text("hello")
-    with pytest.raises(FeddagError, match=r"run\.npz is not a checkpoint of feddag"):
+    with pytest.raises(FeddagError, match=r"run\.npz is damaged, or not a checkpoint of feddag"):
         FedDAG(**TINY).fit(SIMULATION, checkpoint=path)
     assert path.read_text() == "hello"

@@ -78,6 +78,11 @@ class AutoScores(CommonScores):
     they have the line in common, too. The last two take a few rounds more, in which sites move the common line.
     """
 
+    def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
+        if not self._scored_by_sites:
+            self._common_frame()  # the units of all that follows are settled first
+        return super()._neighbourhoods(families)
+
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
         if self._scored_by_sites:
             return super()._joint(families)

@@ -17,6 +17,9 @@ from feddag.silos.simulation.random_graphs import EDGE_PROBABILITIES, ORIENTATIO
 
 DEFAULT_NODES = 10
 
+MAXIMUM_NODES = 10_000
+"""The graph is a matrix of all pairs, which has to fit into memory several times."""
+
 MINIMUM_ROWS = 2
 """A single row has no variance to standardise by."""
 
@@ -38,7 +41,10 @@ def _is_scale_free(parameters: SimpleNamespace) -> bool:
 
 
 CONSTRAINTS: dict[str, Constraint] = {
-    "nodes": whole(2) | none,
+    "nodes": Constraint(
+        f"a whole number from 2 to {MAXIMUM_NODES:,}", lambda value: is_whole(value, 2) and value <= MAXIMUM_NODES
+    )
+    | none,
     "graph": one_of(("ER", "SF")) | Constraint("an acyclic CausalGraph or adjacency matrix", _is_acyclic_graph),
     "edges_per_node": positive,
     "edge_probability": one_of(EDGE_PROBABILITIES),
