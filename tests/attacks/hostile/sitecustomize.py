@@ -32,9 +32,11 @@ def _window_round(self, task, message, digest):
 
 
 def _round_and_a_difference(self, task, message, digest):
-    """Get a sum, and then that of all members but one."""
+    """Get a sum, and then that of all members but one, whatever an honest server would hold against it."""
     entry = _honest_round(self, task, message, digest)
     members = list(entry.step.members)[:-1]
+    self._need_settled = lambda *_: None
+    self._may_be_summed = lambda *_: True
     with suppress(FeddagError):
         question = question_digest(self._head, digest, self._decided)
         again = self._secure.open(self._round, 99, members, question)
