@@ -1,7 +1,7 @@
 """Write the generated parts of README.md and of pages in docs/ from the store, the registry and the tasks.
 
     .venv/bin/python benchmarks/pages.py
-    .venv/bin/python benchmarks/pages.py --measure limits leakage
+    .venv/bin/python benchmarks/pages.py --measure limits
 
 The text around the tables is the pages' own; each table stands between two marks that name it. Nothing is run:
 `feddag experiment run ... --store benchmarks/results.sqlite` fills the store. Only with `--measure` are the benchmarks

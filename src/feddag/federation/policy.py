@@ -43,8 +43,8 @@ minimum_sites = 3
 unprotected_sums = false
 
 # What the sites of a study may share. "graph": scores of graphs, or a graph's weights; "moments": means and
-# covariances of the variables; "all": also the mechanisms, by many functions of the rows, or by all of a model's
-# parameters; "none": nothing.
+# covariances of the variables, and what follows from these; "all": also the mechanisms, by all of a model's parameters;
+# "none": nothing.
 sharing = ["graph", "moments", "none"]
 
 # How many numbers leave in sums for each value (rows times variables) of the site's own table, in all studies of that
