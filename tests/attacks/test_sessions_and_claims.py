@@ -23,6 +23,7 @@ from feddag.federation.identities import Trust
 from feddag.federation.secure import messages
 from feddag.federation.secure.site import SecureSite
 
+ADMM = 'name = "notears-admm"\nparameters = { it_max = 2 }'
 FEW_ROWS = (20, 20, 20, 20)
 PRIVATE = (
     'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, it_fl = 20, seed = 1 }\n'
@@ -47,17 +48,17 @@ def sums_charged_as_one(folder: Path) -> Result:
 
 
 def a_million_rows(folder: Path) -> Result:
-    """Tell sites of 20 rows that there are enough of them for sums of many functions."""
+    """Tell sites of far more rows than there are: by a false sum, and in a question."""
     server = HostileServer(Sites(folder / "claimed", SEARCH, registries(FEW_ROWS)))
     assert server.join()
     honest = server.ask()
     assert honest is not None
     server.believe(server.forge(honest, {"rows": np.array(250_000.0)}))
     recovered = int(server.ask() is not None)
-    other = HostileServer(Sites(folder / "asked", SEARCH))
+    other = HostileServer(Sites(folder / "asked", ADMM))
     assert other.join()
-    due = other.go_on_until(lambda task: "rows" in task.arrays)
-    recovered += other.ask(replace(due, arrays={**due.arrays, "rows": np.array(10**6)})) is not None
+    due = other.go_on_until(lambda task: "rows" in task.numbers)
+    recovered += other.ask(replace(due, numbers={**due.numbers, "rows": 1e6})) is not None
     server.refusals += other.refusals
     other.close()
     return server.result(recovered, 2)

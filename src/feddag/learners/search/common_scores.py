@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from jaxtyping import Float, Int8
 
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
+from feddag.federation.tasks import TaskSpec
 from feddag.learners.search import tasks
 from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
@@ -28,17 +30,30 @@ class CommonScores(OwnScores):
         self._frame: dict[str, np.ndarray] = {}
         """The mean and the deviation of all rows, with which every site standardises."""
         self._covariances: Float[np.ndarray, "node node"] = np.zeros((0, 0))
-        self._differing: tuple[bytes, Float[np.ndarray, " node"]] | None = None
+        self._under_way: dict[str, dict[str, np.ndarray]] = {}
+        """Answers of a score that takes several rounds, until it is there."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that sites have answered."""
         document, arrays = super().snapshot()
-        return document, arrays | prefixed("frame", self._frame) | {"covariances": self._covariances}
+        arrays |= prefixed("frame", self._frame) | {"covariances": self._covariances}
+        for k, answer in enumerate(self._under_way.values()):
+            arrays |= prefixed(f"under way/{k}", answer)
+        return document | {"under_way": list(self._under_way)}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
         super().restore(document, arrays)
         self._frame, self._covariances = under("frame", arrays), arrays["covariances"]
+        self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
+
+    def _ask_once(self, task: TaskSpec, asked: Arrays) -> dict[str, np.ndarray]:
+        """Ask sites, unless a search that was interrupted has done so."""
+        parts = [task.name.encode(), *(asked[name].tobytes() for name in sorted(asked))]
+        key = hashlib.sha256(b"".join(parts)).hexdigest()
+        if key not in self._under_way:
+            self._under_way[key] = self._ask(task, asked)
+        return self._under_way[key]
 
     def _common_frame(self) -> dict[str, np.ndarray]:
         if not self._frame:
@@ -48,24 +63,21 @@ class CommonScores(OwnScores):
             self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
         return self._frame
 
-    def differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
-        """Return for each variable the log-evidence that some sites differ in its mechanism, given its parents."""
+    def _differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
         if self._scored_by_sites or self._sites == 1:
-            return np.zeros(self.nodes)
-        if self._differing is None or self._differing[0] != dag.tobytes():
-            found = self._agreement(self._task(families_of(dag)) | self._common_frame())
-            self._differing = dag.tobytes(), self.rows * (found.some - found.every)
-        return self._differing[1]
+            return super()._differing(dag)
+        found = self._agreement(self._task(families_of(dag)) | self._common_frame())
+        return self.rows * (found.some - found.every)
 
     def _agreement(self, asked: Arrays) -> Agreement:
         """Return the evidence per row that sites have the straight lines of families in common."""
         lines = Lines.none(asked["parents"].astype(bool))
         for _ in range(PULLS):
-            answer = self._ask(tasks.PULLS, {**asked, **_as_arrays(lines)})
+            answer = self._ask_once(tasks.PULLS, {**asked, **_as_arrays(lines)})
             slopes = np.zeros(lines.slopes.shape)
             slopes[lines.parents] = answer["slopes"]
             lines = Pull(**answer | {"slopes": slopes}).move(lines, self._covariances)
-        answer = self._ask(tasks.AGREEMENT, {**asked, **_as_arrays(lines)})
+        answer = self._ask_once(tasks.AGREEMENT, {**asked, **_as_arrays(lines)})
         paid = price(lines, self.rows) / self.rows
         return Agreement(answer["some"] - paid, answer["every"] - paid)
 
@@ -87,19 +99,20 @@ class AutoScores(CommonScores):
         if self._scored_by_sites:
             return super()._joint(families)
         asked = self._task(families) | self._common_frame()
-        answer = self._ask(tasks.COMMON_SCORES, asked)
+        answer = self._ask_once(tasks.COMMON_SCORES, asked)
         agreement = self._agreement(asked)
         own = answer["scores"]
+        self._under_way.clear()
         accounts = [own, own - agreement.some, own + answer["saved"] - np.minimum(agreement.every, 0.0)]
         return zip(families, average_evidence(np.stack(accounts), self.rows).tolist(), strict=True)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        own, answer = super()._comparisons(families, terms)
         if self._scored_by_sites:
-            return own, answer
+            return super()._comparisons(families, terms)
         self.ask_joint(families)
+        _, answer = super()._comparisons(families, terms)
         return terms @ np.array([self.joint[family] for family in families]), answer
 
 

@@ -141,8 +141,6 @@ class SearchCoordinator:
         """Check whether the assumptions hold that a graph rests on."""
         self._stage = "checks"
         checks = self.scores.check(dag)
-        if isinstance(self.scores, CommonScores):
-            checks = checks._replace(differing=self.scores.differing(dag))
         self._report_round()
         return checks
 

@@ -61,7 +61,7 @@ class EvidenceSearch(FederatedLearner):
             the others; sites that differ in few mechanisms tell directions. `"graph"`: each site has its own
             mechanisms. `"all"`: all sites have the same; a check warns if some differ. What leaves a site is one number
             per family inside a sum; but for `"graph"`, also covariances of its columns and what follows from these.
-            With discrete variables all are the same as `"graph"`; `"auto"` is so, too, with `noise="equal"` and where
+            With discrete variables and with `noise="equal"` all are the same as `"graph"`; `"auto"` is so, too, where
             experiments set variables (`interventions` of `fit`).
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
@@ -205,10 +205,10 @@ class EvidenceSearch(FederatedLearner):
         return "moments" if self._compares else "graph"
 
     def _own_mechanisms(self, silo: Silo) -> OwnMechanisms:
-        discrete = any(kind.discrete for kind in silo.kinds)
-        return (
-            MixedMechanisms(silo) if discrete else OwnMechanisms(silo, equal_noise=False, common=self.sharing == "all")
-        )
+        if any(kind.discrete for kind in silo.kinds):
+            return MixedMechanisms(silo)
+        common = self.sharing == "all" and self.noise == "free"
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=common)
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
         """Refuse experiments with noise of equal variance: that of a variable that was set is its own."""

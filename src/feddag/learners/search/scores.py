@@ -182,8 +182,15 @@ class Scores(ABC):
         """Check whether the assumptions of a graph's regressions hold."""
         key = hashlib.sha256(dag.tobytes()).hexdigest()
         if key not in self._checked:
-            self._checked[key] = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), self.rows)
+            differing = self._differing(dag)
+            found = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), self.rows)
+            self._checked[key] = found._replace(differing=differing)
         return self._checked[key]
+
+    def _differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
+        """Return for each variable the log-evidence that some sites differ in its mechanism; 0 where it is unknown."""
+        del dag
+        return np.zeros(self.nodes)
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
