@@ -46,7 +46,7 @@ KNOWN = (
         "A window on rows",
         "test_window_on_rows",
         ("crafted_scale", "crafted_scale_of_small_units"),
-        'ask for sums in a frame of its own, so small that a sum is about one row (`sharing="all"`)',
+        "ask for sums in a frame of its own, so small that a sum is about one row",
         "367 of 450 rows rebuilt, none wrong",
     ),
     Attack(

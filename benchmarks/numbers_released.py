@@ -22,7 +22,8 @@ from feddag.learners.notears import NOTEARS
 from feddag.silos.simulation import Simulation
 
 METHODS: dict[str, FederatedLearner] = {
-    'search, sharing = "graph"': EvidenceSearch(),
+    'search, sharing = "auto"': EvidenceSearch(),
+    'search, sharing = "graph"': EvidenceSearch(sharing="graph"),
     'search, sharing = "all"': EvidenceSearch(sharing="all"),
     'FedDAG, sharing = "graph"': FedDAG(),
     'FedDAG, sharing = "all"': FedDAG(sharing="all"),
