@@ -128,8 +128,8 @@ def test_scores_and_common_lines_hardly_tell_rows_of_a_table_from_others():
     names = tuple(f"X{place}" for place in range(6))
     study = _study('name = "search"', names=names)
     found = disclose(study, study.silo("s0", pd.DataFrame(values, columns=list(names))), seed=1, share=0.5, jobs=2)
-    assert found.numbers_per_value < 1
-    assert 0.6 < found.membership.auc < 0.8
+    assert found.numbers_per_value < 3
+    assert found.membership.auc < 0.65
     assert found.membership.true_positives < 0.35
     assert found.hidden_value.error > 0.6 * found.hidden_value.others
 
