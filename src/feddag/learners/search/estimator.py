@@ -242,6 +242,7 @@ class EvidenceSearch(FederatedLearner):
             directions = coordinator.weigh(best.dag, self.confidence)
             checks = coordinator.check(best.dag)
             directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()

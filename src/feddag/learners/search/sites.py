@@ -20,6 +20,7 @@ from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
 from feddag.regression.residual_checks import Dependence, look_like_copies
+from feddag.regression.residual_pairs import DEGREES, products
 from feddag.regression.views import Fits, View, bend
 from feddag.silos import Silo
 from feddag.silos.outliers import has_outliers
@@ -149,6 +150,7 @@ class OwnMechanisms(FamilySite):
         fits = [view.fit(numbers, parents, precisions) for view in self._views]
         best = np.argmin([each.scores for each in fits], axis=0)
         found = {name: np.zeros(nodes) for name in (*Dependence._fields, "outliers")}
+        found |= self._together(arrays["dag"], np.stack([each.residuals for each in fits])[best, :, np.arange(len(best))])
         for k, (view, fit) in enumerate(zip(self._views, fits, strict=True)):
             chosen = np.flatnonzero(best == k)
             for node, each in zip(
@@ -162,6 +164,16 @@ class OwnMechanisms(FamilySite):
         copies = np.zeros((nodes, nodes))
         copies[tuple(numbers[look_like_copies(self._values[:, numbers])].T)] = 1
         return found | {"copies": copies[np.triu_indices(nodes, 1)]}
+
+    def _together(self, dag: Int[np.ndarray, "node node"], residuals: Float[np.ndarray, "number row"]) -> Arrays:
+        """Say for each edge between continuous variables how far their residuals go together."""
+        edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
+        told = np.isin(edges, numbers).all(axis=1)
+        together = np.zeros((len(edges), DEGREES**2))
+        causes, effects = np.searchsorted(numbers, edges[told]).T
+        if told.any():
+            together[told] = products(residuals[causes].T, residuals[effects].T)
+        return {"together": together, "together_rows": told.astype(float)}
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.
