@@ -191,8 +191,8 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
 
 
 _ABOUT_CIRCLES = (
-    "A line with two heads (↔) stands for a common cause that nobody measured, not for an effect of one variable on the "
-    "other. A circle at an end is open: the variable there may be a cause, or a hidden common cause may join the two."
+    "A line with two heads (↔) stands for a common cause that nobody measured, not for an effect of one variable on "
+    "the other. A circle at an end is open: the variable there may be a cause, or a hidden common cause may join both."
 )
 
 
