@@ -6,6 +6,7 @@ allow hidden common causes have further edges, which `feddag.graphs.marks` expla
 
 from __future__ import annotations
 
+from feddag.graphs.adjustment import NotIdentifiedError, adjustment_set
 from feddag.graphs.ancestral import apply_fci_rules, orient_colliders, project, separated, to_mag, to_pag
 from feddag.graphs.causal_graph import CausalGraph
 from feddag.graphs.dag import apply_meek_rules, is_dag, threshold_to_dag, to_cpdag
@@ -14,7 +15,7 @@ from feddag.graphs.extension import dag_extension, parent_sets
 from feddag.graphs.marks import Edge, Mark, Marks
 from feddag.graphs.matrices import Adjacency, Scores
 from feddag.graphs.metrics import GraphMetrics, MarkMetrics, Rates, compare, compare_marks, shd
-from feddag.graphs.votes import ballot, majority, support
+from feddag.graphs.votes import ballot, majority, support, votable
 
 __all__ = [
     "Adjacency",
@@ -25,8 +26,10 @@ __all__ = [
     "Mark",
     "MarkMetrics",
     "Marks",
+    "NotIdentifiedError",
     "Rates",
     "Scores",
+    "adjustment_set",
     "apply_fci_rules",
     "apply_meek_rules",
     "ballot",
@@ -46,5 +49,6 @@ __all__ = [
     "to_cpdag",
     "to_mag",
     "to_pag",
+    "votable",
     "write_graph",
 ]

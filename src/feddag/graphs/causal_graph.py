@@ -337,6 +337,11 @@ class CausalGraph:
             return type(self)(self.adjacency[order], names, scores)
         return type(self).from_marks(self._marks[order], names, scores)
 
+    def subgraph(self, names: Sequence[str]) -> Self:
+        """Return the edges among some of the variables, in the order of `names`."""
+        chosen = np.ix_(*[[self._position(name) for name in names]] * 2)
+        return type(self).from_marks(self.marks[chosen], names, None if self.scores is None else self.scores[chosen])
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph by Matplotlib, causes above their effects; needs `feddag[report]`.
 

@@ -8,8 +8,9 @@
 | i o-> j   | circle, arrow   | j is no cause of i; i is a cause of j, or a hidden common cause joins them, or both   |
 | i o-o j   | circle, circle  | joined, and nothing is known of the direction                                         |
 
-An arrow at i says that i is no cause of j, a tail that it is one, a circle that this is open. An acyclic directed
-mixed graph (ADMG) has edges -> and <->, and a pair may have both. A partial ancestral graph (PAG) has circles.
+This is how to read a partial ancestral graph (PAG), which has circles: an arrow at i says that i is no cause of j, by
+whatever path, a tail that it is one, a circle that this is open. An acyclic directed mixed graph (ADMG) has edges ->
+and <->, each for itself: a pair may have both, and one of i <-> j may act on the other along other edges.
 """
 
 from __future__ import annotations
