@@ -36,15 +36,19 @@ def _functions(residuals: Float[np.ndarray, "row pair"]) -> Float[np.ndarray, "r
     return values / np.maximum(values.std(axis=0), 1e-9)
 
 
-def deviations(
+def misfit(
     mean_products: Float[np.ndarray, "pair product"], rows: Float[np.ndarray, " pair"]
 ) -> Float[np.ndarray, " pair"]:
-    """Return how far beyond chance residuals go together, in standard deviations of a normal distribution.
+    """Return by how much log-likelihood, nearly, residuals go together beyond chance."""
+    return (rows * (mean_products**2).sum(axis=1) - mean_products.shape[1]) / 2
+
+
+def deviations(misfits: Float[np.ndarray, "*pair"]) -> Float[np.ndarray, "*pair"]:
+    """Return how far beyond chance that is, in standard deviations of a normal distribution.
 
     By chance the sum of squares is nearly a chi-squared variable, whose cube root is nearly normal (Wilson and Hilferty
     1931).
     """
-    freedom = mean_products.shape[1]
-    total = rows * (mean_products**2).mean(axis=1)
+    freedom = DEGREES**2
     spread = 2 / (9 * freedom)
-    return (np.cbrt(total) - 1 + spread) / np.sqrt(spread)
+    return (np.cbrt(1 + 2 * misfits / freedom) - 1 + spread) / np.sqrt(spread)

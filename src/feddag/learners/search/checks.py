@@ -50,7 +50,7 @@ class Checks(NamedTuple):
     differing: Float[np.ndarray, " node"]
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
     together: Float[np.ndarray, "node node"]
-    """Of edges: by how many standard deviations beyond chance both variables' residuals go together.
+    """Of edges: by how much log-likelihood beyond chance both variables' residuals go together.
 
     Not a number where there is no edge, or where one of the two is discrete.
     """
@@ -65,7 +65,7 @@ class Checks(NamedTuple):
         deviations = deviations_beyond_chance(explained, by_chance, variance)
         together, shares = np.full((nodes, nodes), np.nan), answer["together_rows"]
         told = _rounded(shares) > 0
-        together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.deviations(
+        together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
             answer["together"][told] / shares[told, None], rows * shares[told]
         )
         return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies, np.zeros(nodes), together)

@@ -3,18 +3,19 @@
 An edge i -> j that is surely there, with a sure direction, may still stand for a hidden common cause of i and j. Two
 things rule that out:
 
-- **The noise.** What the causes leave unexplained of i is independent of what they leave unexplained of j, and in the
-  other direction the data are surely less likely. A hidden common cause is in both residuals. Effects that are straight
-  lines with normal noise are as likely in both directions, so that this tells nothing about them.
+- **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is as
+  good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight lines
+  with normal noise are as likely in both directions, so that this tells nothing about them.
 - **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a hidden
   common cause, it would tell about j only once i is known.
 
-Residuals that surely go together say that a hidden common cause is likely.
+Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
+both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import networkx as nx
@@ -26,24 +27,27 @@ from feddag.learners.search.directions import (
     LIKELY,
     RULED_OUT,
     Change,
+    Compared,
     Directions,
     Edge,
+    EdgeEvidence,
     compare_changes,
     surely_worse,
 )
 from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import Scores, families_of
+from feddag.regression.residual_pairs import deviations
 
-_INDEPENDENT = 1.3
-"""Standard deviations beyond chance up to which residuals count as independent."""
+_TOLERATED = 1 / 12
+"""Residuals that go together by at most this share of what the noise tells are as good as independent."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
-_MOST_WITNESSES = 3
-"""Further causes of a cause that are asked about it, those with the most evidence."""
+_MOST_ASKED = 3
+"""Third variables that are asked about an edge, those with the most evidence."""
 
 
-class _Witness(NamedTuple):
-    """A cause of an edge's cause without an edge to the effect."""
+class _Third(NamedTuple):
+    """A variable with an edge to an edge's cause."""
 
     node: int
     edge: Edge
@@ -62,51 +66,66 @@ def mark_confounding(
     Args:
         dag: The graph that was found.
         directions: The evidence of its edges.
-        together: By how many standard deviations beyond chance residuals of an edge's variables go together.
+        together: By how much log-likelihood beyond chance residuals of an edge's variables go together.
         scores: Scores of families.
         knowledge: What is known of the graph.
         confidence: What rules a hidden common cause out must be sure by so much.
     """
-    sure = [(each.cause, each.effect) for each in directions.evidence if each.present and each.directed]
-    told_by_noise, telling = _ask(dag, sure, _witnesses(dag, directions, sure), scores, confidence)
-    by_noise = {edge for edge in told_by_noise if together[edge] < _INDEPENDENT}
-    likely = {(each.cause, each.effect) for each in directions.evidence if together[each.cause, each.effect] > _DEPENDENT}
-    ruled_out = _follow(dag, sure, by_noise, {each for each in telling if each.edge not in likely}, knowledge)
+    evidence = {(each.cause, each.effect): each for each in directions.evidence}
+    sure = [edge for edge, each in evidence.items() if each.present and each.directed]
+    apart = _thirds(dag, sure, evidence, joined=False)
+    joined = _thirds(dag, list(evidence), evidence, joined=True)
+    changes = [_turn(dag, *edge) for edge in sure]
+    changes += [_drop_third(dag, each) for each in (*apart, *joined)]
+    if not changes:
+        return directions.with_confounding({}, together, knowledge)
+    compared, _ = compare_changes(scores, changes)
+    of_noise, of_thirds = compared[: len(sure)], compared[len(sure) :]
+    by_noise = {edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, together[edge], confidence)}
+    telling = {
+        third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)
+    }
+    silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
+    likely = {edge for edge in evidence if deviations(together[edge]) > _DEPENDENT}
+    likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
+    ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
     return directions.with_confounding(states, together, knowledge)
 
 
-def _witnesses(dag: Graph, directions: Directions, sure: Collection[Edge]) -> list[_Witness]:
-    """List for each edge the causes of its cause that have no edge to its effect, those with the most evidence."""
-    adjacent = dag | dag.T
-    evidence = {(each.cause, each.effect): each.absent for each in directions.evidence}
-    found = []
-    for i, j in sure:
-        causes = [k for k, effect in sure if effect == i and not adjacent[k, j]]
-        found += [_Witness(k, (i, j)) for k in sorted(causes, key=lambda k: -evidence[k, i])[:_MOST_WITNESSES]]
+def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
+    """Say whether the noise tells the direction of an edge, and residuals are as good as independent.
+
+    A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it comes
+    from the prior, and tells nothing.
+    """
+    of_rows = turned.error**2 > turned.worse
+    return of_rows and surely_worse(turned.over_all, confidence) and together < _TOLERATED * turned.worse
+
+
+def _thirds(dag: Graph, edges: Sequence[Edge], evidence: Mapping[Edge, EdgeEvidence], *, joined: bool) -> list[_Third]:
+    """List for each edge variables with an edge to its cause: those that act on its effect, too, or have no edge to it.
+
+    Those with the most evidence come first.
+    """
+    adjacent, found = dag | dag.T, []
+    for i, j in edges:
+        if joined:
+            near = np.flatnonzero(dag[:, j] & adjacent[:, i]).tolist()
+        else:
+            near = [k for k, effect in edges if effect == i and not adjacent[k, j]]
+        near = sorted(near, key=lambda k: -evidence[(k, i) if dag[k, i] else (i, k)].absent)
+        found += [_Third(k, (i, j)) for k in near[:_MOST_ASKED]]
     return found
 
 
-def _ask(
-    dag: Graph, sure: list[Edge], witnesses: list[_Witness], scores: Scores, confidence: float
-) -> tuple[set[Edge], set[_Witness]]:
-    """Return the edges whose direction the noise tells, and the witnesses that tell about the effect."""
-    if not sure:
-        return set(), set()
-    changes = [_turned(dag, *edge) for edge in sure] + [_without_witness(dag, each) for each in witnesses]
-    compared, _ = compare_changes(scores, changes)
-    told = [surely_worse(each.over_all, confidence) for each in compared]
-    by_noise = {edge for edge, is_told in zip(sure, told, strict=False) if is_told}
-    return by_noise, {each for each, is_told in zip(witnesses, told[len(sure) :], strict=True) if is_told}
-
-
-def _turned(dag: Graph, cause: int, effect: int) -> Change:
+def _turn(dag: Graph, cause: int, effect: int) -> Change:
     """Turn an edge while both its ends have the same other parents: independences do not change, and the noise tells.
 
     What the cause acts on is left out of these.
     """
     later = nx.descendants(nx.DiGraph(dag), cause) | {cause}
-    others = sum(1 << int(node) for node in np.flatnonzero(dag[:, cause] | dag[:, effect]) if int(node) not in later)
+    others = sum(1 << node for node in np.flatnonzero(dag[:, cause] | dag[:, effect]).tolist() if node not in later)
     return {
         (effect, others): 1,
         (cause, others | 1 << effect): 1,
@@ -115,31 +134,31 @@ def _turned(dag: Graph, cause: int, effect: int) -> Change:
     }
 
 
-def _without_witness(dag: Graph, witness: _Witness) -> Change:
-    """Explain the effect without its cause: once with the witness, and once without."""
-    cause, effect = witness.edge
-    others = families_of(dag)[effect][1] & ~(1 << cause)
-    return {(effect, others): 1, (effect, others | 1 << witness.node): -1}
+def _drop_third(dag: Graph, third: _Third) -> Change:
+    """Leave out the third variable from what explains the effect without its cause."""
+    cause, effect = third.edge
+    others = families_of(dag)[effect][1] & ~(1 << cause) & ~(1 << third.node)
+    return {(effect, others): 1, (effect, others | 1 << third.node): -1}
 
 
 def _follow(
-    dag: Graph, sure: Collection[Edge], by_noise: set[Edge], witnesses: set[_Witness], knowledge: Knowledge
+    dag: Graph, sure: Collection[Edge], by_noise: set[Edge], telling: set[_Third], knowledge: Knowledge
 ) -> set[Edge]:
-    """Return the edges that are no hidden common cause, by their noise or by a witness that surely points to the cause.
+    """Return the edges that are no hidden common cause, by their noise or by another cause that surely points there.
 
-    It does so if this edge is no hidden common cause, if knowledge says so, or if another cause without an edge to the
-    witness points there, too: then the two are independent, whatever is hidden.
+    It does so if its own edge is no hidden common cause, if knowledge says so, or if a further cause without an edge to
+    it points there, too: then the two are independent, whatever is hidden.
     """
     adjacent = dag | dag.T
     ruled_out = set(by_noise)
 
-    def points(witness: _Witness) -> bool:
-        node, (cause, _) = witness
+    def points(third: _Third) -> bool:
+        node, (cause, _) = third
         meets = any(effect == cause and k != node and not adjacent[k, node] for k, effect in sure)
         return (node, cause) in ruled_out or meets or bool(knowledge.impossible[cause, node])
 
     while True:
-        found = {each.edge for each in witnesses if each.edge not in ruled_out and points(each)}
+        found = {each.edge for each in telling if each.edge not in ruled_out and points(each)}
         if not found:
             return ruled_out
         ruled_out |= found

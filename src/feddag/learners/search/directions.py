@@ -45,7 +45,7 @@ _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
 
-class _Compared(NamedTuple):
+class Compared(NamedTuple):
     """By how much a change makes a graph worse, with standard errors."""
 
     worse: float
@@ -78,7 +78,7 @@ class EdgeEvidence(NamedTuple):
     directed: bool
     """Whether the direction is sure."""
     together: float = np.nan
-    """By how many standard deviations beyond chance what causes leave unexplained of the two variables goes together."""
+    """By how much log-likelihood beyond chance what causes leave unexplained of the two variables goes together."""
     confounding: str = POSSIBLE
     """Whether a hidden common cause of the two variables is ruled out, possible or likely."""
 
@@ -261,7 +261,7 @@ def _against(now: list[Family], families: Families) -> Change:
     return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
 
 
-def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[_Compared], list[float]]:
+def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Compared], list[float]]:
     """Measure how much worse each change makes a graph, and the excess fit of each."""
     families = {family: None for change in changes for family, sign in change.items() if sign > 0}
     families |= {family: None for change in changes for family in change}
@@ -272,7 +272,7 @@ def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[_Co
             terms[k, position[family]] = sign
     found = scores.compare(list(families), terms)
     worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error])
-    return [_Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
+    return [Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
 
 
 def _alternatives(

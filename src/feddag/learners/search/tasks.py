@@ -145,7 +145,7 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
     }
     lengths = {
         "family": min(nodes * 2 ** (nodes - 1), _MOST_FAMILIES),
-        "comparison": 2 * nodes * (nodes - 1),
+        "comparison": 4 * nodes * (nodes - 1),
         "reference": nodes,
     }
     rules = {
