@@ -38,7 +38,7 @@ from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import Scores, families_of
 from feddag.regression.residual_pairs import deviations
 
-_TOLERATED = 1 / 12
+_TOLERATED = 1 / 10
 """Residuals that go together by at most this share of what the noise tells are as good as independent."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""

@@ -17,6 +17,7 @@ from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.ancestral_search import find_pag
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.confounding import mark_confounding
@@ -153,6 +154,14 @@ class SearchCoordinator:
         marked = mark_confounding(dag, directions, checks.together, self.scores, self._knowledge, confidence)
         self._report_round()
         return marked
+
+    def find_pag(
+        self, dag: Int8[np.ndarray, "node node"], directions: Directions, *, keep_doubtful: bool
+    ) -> Int8[np.ndarray, "node node"]:
+        """Return the marks of a PAG: what holds of a graph whoever may be hidden."""
+        marks = find_pag(dag, directions, self.scores, self._knowledge, keep_doubtful=keep_doubtful)
+        self._report_round()
+        return marks
 
     def _search_first(self, start: list[int] | None) -> Found:
         """Search once; where noise has equal variance, once more with each better estimate of it."""
