@@ -31,7 +31,7 @@ def check(silos, dag) -> Checks:
         site = OwnMechanisms(silo, equal_noise=False)
         for name, array in site._checks({"dag": dag.astype(np.uint8)}).items():
             total[name] = total.get(name, 0) + silo.rows / rows * array
-    return Checks.of(total, rows)
+    return Checks.of(total, dag, rows)
 
 
 def table(rows: int = 400, seed: int = 0) -> pd.DataFrame:

@@ -1,11 +1,11 @@
 """From the graph that the search found to a partial ancestral graph (PAG): what holds whoever may be hidden.
 
 In the manner of GFCI (Ogarrio, Spirtes and Ramsey 2016): the search gives the pairs that are joined, and which sets of
-variables separate the others. A hidden common cause of two variables makes a search that assumes there is none add edges
-to both, so each pair that has a neighbour in common is asked once more whether few of their neighbours separate it. Two
-variables are independent given a set if the evidence of neither rises when the other is added to the set: a difference
-of two scores. FCI's rules then turn circles into arrows and tails. Where the noise tells that an edge is no hidden common
-cause, this is given to the rules.
+variables separate the others. A hidden common cause of two variables makes a search that assumes there is none add
+edges to both, so each pair that has a neighbour in common is asked once more whether few of their neighbours separate
+it. Two variables are independent given a set if the evidence of neither rises when the other is added to the set: a
+difference of two scores. FCI's rules then turn circles into arrows and tails. Where the noise tells that an edge is no
+hidden common cause, this is given to the rules.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 An edge i -> j that is surely there, with a sure direction, may still stand for a hidden common cause of i and j. Two
 things rule that out:
 
-- **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is as
-  good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight lines
-  with normal noise are as likely in both directions, so that this tells nothing about them.
-- **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a hidden
-  common cause, it would tell about j only once i is known.
+- **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is
+  as good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight
+  lines with normal noise are as likely in both directions, so that this tells nothing about them.
+- **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
+  hidden common cause, it would tell about j only once i is known.
 
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
 both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
@@ -81,10 +81,10 @@ def mark_confounding(
         return directions.with_confounding({}, together, knowledge)
     compared, _ = compare_changes(scores, changes)
     of_noise, of_thirds = compared[: len(sure)], compared[len(sure) :]
-    by_noise = {edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, together[edge], confidence)}
-    telling = {
-        third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)
+    by_noise = {
+        edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, float(together[edge]), confidence)
     }
+    telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
     likely = {edge for edge in evidence if deviations(together[edge]) > _DEPENDENT}
     likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
@@ -96,8 +96,8 @@ def mark_confounding(
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
     """Say whether the noise tells the direction of an edge, and residuals are as good as independent.
 
-    A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it comes
-    from the prior, and tells nothing.
+    A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it
+    comes from the prior, and tells nothing.
     """
     of_rows = turned.error**2 > turned.worse
     return of_rows and surely_worse(turned.over_all, confidence) and together < _TOLERATED * turned.worse

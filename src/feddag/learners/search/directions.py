@@ -128,7 +128,6 @@ class Directions:
             evidence.append(each._replace(present=each.present and bool(certain), directed=not graph[j, i]))
         return Directions(graph, evidence)
 
-
     def with_confounding(
         self, states: Mapping[Edge, str], together: Float[np.ndarray, "node node"], knowledge: Knowledge
     ) -> Directions:

@@ -42,7 +42,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
-from feddag.learners.search.directions import EdgeEvidence
+from feddag.learners.search.directions import LIKELY, POSSIBLE, EdgeEvidence
 from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -93,9 +93,10 @@ class EvidenceSearch(FederatedLearner):
             it out.
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
             the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
-            (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what causes leave
-            unexplained of both variables goes together (`together`), and whether a hidden common cause of the two is
-            ruled out, possible or likely (`confounding`). A sure cause is one for which it is ruled out.
+            (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
+            causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
+            the two is ruled out, possible or likely (`confounding`). A sure cause is present and directed, and a hidden
+            common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -290,6 +291,14 @@ class EvidenceSearch(FederatedLearner):
         check_is_fitted(self)
         doubtful = self.edge_evidence_[self.edge_evidence_.present.eq(False)]
         return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
+
+    @property
+    def confounded_edges(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """List the edges that are surely there and that a hidden common cause explains better, or as well."""
+        check_is_fitted(self)
+        present = self.edge_evidence_[self.edge_evidence_.present.eq(True)]
+        by_state = {state: present[present.confounding.eq(state)] for state in (LIKELY, POSSIBLE)}
+        return {state: tuple(zip(each.cause, each.effect, strict=True)) for state, each in by_state.items()}
 
     @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:

@@ -133,11 +133,10 @@ class SiteWithExperiments(Stateless):
                 found[name][part.variables] = (answer.arrays[name] * self._shares)[part.variables]
         return found
 
-
     def _together(self, task: Task) -> dict[str, np.ndarray]:
         """Say how far residuals go together, of pairs that no experiment here set."""
         edges = np.argwhere(task.arrays["dag"])
-        told = ~self._is_target[edges].any(axis=1)
+        told = ~np.isin(edges, np.flatnonzero(self._is_target)).any(axis=1)
         of_told = np.zeros_like(task.arrays["dag"])
         of_told[:, ~self._is_target] = task.arrays["dag"][:, ~self._is_target]
         answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
