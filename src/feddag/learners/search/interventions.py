@@ -136,15 +136,16 @@ class SiteWithExperiments(Stateless):
     def _together(self, task: Task) -> dict[str, np.ndarray]:
         """Say how far residuals go together, of pairs that no experiment here set."""
         edges = np.argwhere(task.arrays["dag"])
-        told = ~np.isin(edges, np.flatnonzero(self._is_target)).any(axis=1)
+        never_set = np.flatnonzero(~self._is_target)
+        fitted = np.isin(edges[:, 1], never_set)
+        told = fitted & np.isin(edges[:, 0], never_set)
         of_told = np.zeros_like(task.arrays["dag"])
-        of_told[:, ~self._is_target] = task.arrays["dag"][:, ~self._is_target]
+        of_told[:, never_set] = task.arrays["dag"][:, never_set]
         answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
-        here = told[~self._is_target[edges[:, 1]]]
         found = {}
         for name in ("together", "together_rows"):
             found[name] = np.zeros((len(edges), *answer.arrays[name].shape[1:]))
-            found[name][told] = answer.arrays[name][here]
+            found[name][told] = answer.arrays[name][told[fitted]]
         return found
 
 
