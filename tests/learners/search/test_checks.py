@@ -110,7 +110,7 @@ def test_a_fit_of_data_as_assumed_does_not_warn():
         warnings.simplefilter("error", AssumptionWarning)
         learned = EvidenceSearch(restarts=0).fit([table(seed=seed) for seed in range(3)])
     assert learned.failed_checks == ()
-    assert learned.history_.rounds[-1].stage == "checks"
+    assert learned.history_.rounds[-1].stage == "hidden causes"
 
 
 @pytest.mark.parametrize("sharing", ["graph", "all"])

@@ -77,9 +77,7 @@ def mark_confounding(
     joined = _thirds(dag, list(evidence), evidence, joined=True)
     changes = [_turn(dag, *edge) for edge in sure]
     changes += [_drop_third(dag, each) for each in (*apart, *joined)]
-    if not changes:
-        return directions.with_confounding({}, together, knowledge)
-    compared, _ = compare_changes(scores, changes)
+    compared = compare_changes(scores, changes)[0] if changes else []
     of_noise, of_thirds = compared[: len(sure)], compared[len(sure) :]
     by_noise = {
         edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, float(together[edge]), confidence)
