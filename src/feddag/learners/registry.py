@@ -160,6 +160,16 @@ METHODS = _Methods(
             regimes=_NOT_FEDERATED,
         ),
         Method(
+            name="admg",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
+            summary="FedDAG on linear equations whose noise may be correlated: edges <-> where hidden causes join two.",
+            assumptions="One linear model for all sites, normal noise, no pair with both an effect and a hidden cause.",
+            reference="Bhattacharya et al., Differentiable Causal Discovery Under Unmeasured Confounding, 2021.",
+            defaults={"sharing": "all", "model": "admg", "l1": 0.02},
+            regimes=("federated", "all"),
+            unit_free=True,
+        ),
+        Method(
             name="dag-gnn",
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="An autoencoder shared by all variables, with the graph between encoder and decoder.",
