@@ -36,17 +36,18 @@ _Test = tuple[Edge, int]
 
 def find_pag(dag: Graph, directions: Directions, scores: Scores, knowledge: Knowledge, *, keep_doubtful: bool) -> Marks:
     """Return the PAG of what the search found; edges that are not surely there are left out unless they are kept."""
-    sure = [each for each in directions.evidence if each.present or keep_doubtful]
-    adjacent = np.zeros_like(dag)
-    for each in sure:
-        adjacent[each.cause, each.effect] = adjacent[each.effect, each.cause] = 1
-    separators = _separators_of(dag)
+    adjacent, separators = dag | dag.T, _separators_of(dag)
     separated = _separate_more(adjacent, scores)
     separators |= separated
     for i, j in map(sorted, separated):
         adjacent[i, j] = adjacent[j, i] = 0
+    for each in directions.evidence:
+        i, j = each.cause, each.effect
+        if adjacent[i, j] and not (each.present or keep_doubtful):
+            adjacent[i, j] = adjacent[j, i] = 0
+            del separators[frozenset((i, j))]  # nothing is known to separate them
     marks = np.where(adjacent, CIRCLE, NONE).astype(np.int8)
-    ruled_out = [(each.cause, each.effect) for each in sure if each.confounding == RULED_OUT]
+    ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
     for i, j in (*ruled_out, *_known_causes(knowledge)):
         if adjacent[i, j]:
             marks[i, j], marks[j, i] = ARROW, TAIL
