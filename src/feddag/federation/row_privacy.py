@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from feddag.errors import FeddagError
 from feddag.federation.discrete_gaussian import log_distance_of_sum
 from feddag.files import atomic_write, lock
 
+TOLERANCE = 1 + 1e-9
+"""By how much a sum may be above a limit that it was made for: rounding."""
 _SAFE_SIDE = 1 + 1e-6
 """What calibrated noise is raised by: covers the rounding of σ to a whole number, and of the calibration itself."""
 _FIRST = hashlib.sha256(b"feddag row privacy ledger").hexdigest()
@@ -120,15 +123,25 @@ class RowLedger:
     refuses to release anything more.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, limit: RowPrivacy | None, witnesses: tuple[Path, ...]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        limit: RowPrivacy,
+        witnesses: tuple[Path, ...],
+        older_witnesses: Iterable[Path] = (),
+    ) -> None:
         """Take up what was spent before.
 
         Args:
             path: The ledger of the table.
-            limit: The most that all releases together may reveal; `None` for as much as the first release.
+            limit: The most that all releases together may reveal.
             witnesses: Files that remember the ledger's length and last digest.
+            older_witnesses: Such files of earlier studies, which may be about this table or others.
         """
         self._path, self._limit, self._witnesses = Path(path), limit, witnesses
+        self._table = self._path.parent.name
+        self._all_witnesses = (*witnesses, *older_witnesses)
         self._entries = self._read()
 
     @property
@@ -140,6 +153,11 @@ class RowLedger:
     def head(self) -> str:
         """The digest of all entries."""
         return self._entries[-1]["digest"] if self._entries else _FIRST
+
+    @property
+    def words(self) -> str:
+        """The ledger's state, for an audit log."""
+        return f"ledger({self.releases} of this table, ε={self.spent(self._limit.delta):.4g}, {self.head[:16]})"
 
     def spent(self, delta: float) -> float:
         """Return the ε of all releases together at a δ."""
@@ -167,17 +185,16 @@ class RowLedger:
         entry: dict[str, Any] = {"release": release, "study": study, **vars(privacy), "before": self.head}
         entry["digest"] = _digest(entry)
         after = [*self._entries, entry]
-        first = self._entries[0] if self._entries else entry
-        limit = self._limit or RowPrivacy(first["epsilon"], first["delta"], first["rows_per_person"])
+        limit = self._limit
         together = _together(after, limit.delta)
-        if together > limit.epsilon * _SAFE_SIDE:
+        if together > limit.epsilon * TOLERANCE:
             raise FeddagError(
-                f"{self._path}: a release within {privacy} does not fit this table's privacy budget of {limit}: "
-                f"{self.releases} releases have spent ε={self.spent(limit.delta):.4g}, and with it all would have "
-                f"spent ε={together:.4g}. Go on with what was released before, agree on a study with a smaller ε, or "
-                "raise row_epsilon in the site's policy."
+                f"{self._path}: a release within {privacy} does not fit this table's privacy budget of "
+                f"ε={limit.epsilon:g} at δ={limit.delta:g}: {self.releases} releases have spent "
+                f"ε={self.spent(limit.delta):.4g}, and with it all would have spent ε={together:.4g}. Go on with what "
+                "was released before, agree on a study with a smaller ε, or raise row_epsilon in the site's policy."
             )
-        mark = {"releases": len(after), "digest": entry["digest"]}
+        mark = {"table": self._table, "releases": len(after), "digest": entry["digest"]}
         for path in self._witnesses:  # first: a site that stops in between refuses, and does not forget
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, mark)
@@ -186,14 +203,12 @@ class RowLedger:
 
     def _read(self) -> list[dict[str, Any]]:
         entries = self._read_entries()
-        for path in self._witnesses:
+        for path in self._all_witnesses:
             mark = _read_json(path)
-            if mark is None:
+            if mark is None or mark.get("table", self._table) != self._table:
                 continue
-            known = mark.get("releases") if isinstance(mark, dict) else None
-            if not constraints.is_whole(known, 1) or entries[known - 1 : known] == []:
-                raise self._older(path, known, len(entries))
-            if entries[known - 1]["digest"] != mark.get("digest"):
+            known = mark.get("releases")
+            if known not in range(1, len(entries) + 1) or entries[known - 1]["digest"] != mark.get("digest"):
                 raise self._older(path, known, len(entries))
         return entries
 

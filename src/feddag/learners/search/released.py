@@ -45,8 +45,8 @@ class Release:
         least = 2 * features.sum_noise(deviation)[0]
         if rows <= max(least, 10.0):
             raise FeddagError(
-                f"The release tells of {max(rows, 0):.0f} rows, and its noise alone is as many as {least:.0f}: there are "
-                "too few rows for this ε. Add sites or rows, leave out variables, or agree on a larger ε."
+                f"The release tells of {max(rows, 0):.0f} rows, and its noise alone is as many as {least:.0f}: there "
+                "are too few rows for this ε. Add sites or rows, leave out variables, or agree on a larger ε."
             )
         covariance = products / rows - np.outer(sums, sums) / rows**2
         noise = features.product_noise(deviation) / rows
@@ -90,11 +90,10 @@ def _positive(covariance: np.ndarray, used: np.ndarray, noise: float) -> np.ndar
 class ReleasedScores(Scores):
     """Scores of a release; nobody is asked."""
 
-    def __init__(self, release: Release, *, equal_noise: bool) -> None:
+    def __init__(self, release: Release) -> None:
         features = release.features
         super().__init__(features.nodes, _nobody, 1)
         self._release = release
-        self._equal_noise = equal_noise
         self._worth = np.maximum(release.worth, 2.0)
         self._rows = round(release.rows)
         self._discrete = [node for node, levels in enumerate(features.levels) if levels]
@@ -189,7 +188,8 @@ class ReleasedScores(Scores):
             [column for column in range(node * width, (node + 1) * width) if features.used[column]] for node in chosen
         ]
         if child in self._discrete:
-            columns = [c for node, each in zip(chosen, used, strict=True) for c in (each if node in self._discrete else each[:1])]
+            used = [each if node in self._discrete else each[:1] for node, each in zip(chosen, used, strict=True)]
+            columns = [column for each in used for column in each]
             return columns, [len(columns)]
         columns = [column for each in used for column in each]
         ends = [len(columns)]
