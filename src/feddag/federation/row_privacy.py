@@ -11,12 +11,11 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from feddag import constraints
@@ -68,20 +67,25 @@ def delta_of(epsilon: float, multiplier: float) -> float:
 
 def multiplier_for(epsilon: float, delta: float) -> float:
     """Return the least noise, over the sensitivity, that keeps a release within (ε, δ)."""
-    least, most = 1e-3, 1.0
-    while delta_of(epsilon, most) > delta:
-        most *= 2
-    return float(brentq(lambda multiplier: delta_of(epsilon, multiplier) - delta, least, most, xtol=1e-12)) * _SAFE_SIDE
+    return _least(lambda multiplier: multiplier > 0 and delta_of(epsilon, multiplier) <= delta) * _SAFE_SIDE
 
 
 def epsilon_for(multiplier: float, delta: float) -> float:
     """Return the least ε at a δ that this noise, over the sensitivity, keeps."""
-    if delta_of(0.0, multiplier) <= delta:
+    return _least(lambda epsilon: delta_of(epsilon, multiplier) <= delta)
+
+
+def _least(suffices: Callable[[float], bool]) -> float:
+    """Return the least number that suffices, to the last digit and never below it; all larger ones do."""
+    if suffices(0.0):
         return 0.0
     most = 1.0
-    while delta_of(most, multiplier) > delta:
+    while not suffices(most):
         most *= 2
-    return float(brentq(lambda epsilon: delta_of(epsilon, multiplier) - delta, 0.0, most, xtol=1e-12))
+    least = 0.0
+    while least < (middle := (least + most) / 2) < most:
+        least, most = (least, middle) if suffices(middle) else (middle, most)
+    return most
 
 
 @dataclass(frozen=True)

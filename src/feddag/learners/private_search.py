@@ -243,7 +243,8 @@ class PrivateSearch(FederatedLearner):
             self._search(federation, columns, context, release)
         self.release_ = state.entries
         self.communication_ = federation.ledger
-        self.history_ = Records([{"rows": release.rows, "edges": len(self.graph_.edges)} | federation.ledger.so_far()])
+        edges = len(self.graph_.edges) + len(self.graph_.undirected_edges)
+        self.history_ = Records([{"rows": release.rows, "edges": edges, **federation.ledger.so_far()}])
 
     def _search(self, federation: Federation, columns: tuple[str, ...], context: FitContext, release: Release) -> None:
         known = self.knowledge_of(columns)

@@ -147,6 +147,7 @@ METHODS = _Methods(
             summary="Search in one noisy release, with differential privacy of every row.",
             assumptions="One DAG, the same smooth mechanisms at all sites, no hidden common causes, normal noise.",
             reference="Noise: Kairouz et al., The Distributed Discrete Gaussian Mechanism, ICML 2021.",
+            regimes=("federated", "all"),
         ),
         Method(
             name="mcsl",

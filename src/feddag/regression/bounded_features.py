@@ -177,9 +177,8 @@ def _orthonormal(functions: int) -> Float[np.ndarray, "raw function"]:
     """Return the combinations of the constant, the number and Hermite functions that are orthonormal."""
     points, weights = np.polynomial.hermite_e.hermegauss(80)
     raw = _raw_functions(np.clip(points, -DEVIATIONS, DEVIATIONS), functions)
-    upper = np.linalg.qr(raw * np.sqrt(weights / weights.sum())[:, None], mode="r")
-    upper *= np.sign(upper.diagonal())[:, None]
-    return np.linalg.inv(upper)[:, 1:]
+    weighted = raw * (weights / weights.sum())[:, None]
+    return np.linalg.inv(np.linalg.cholesky(raw.T @ weighted)).T[:, 1:]
 
 
 def _indicator_weight(levels: int) -> float:
