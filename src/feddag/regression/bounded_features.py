@@ -28,6 +28,8 @@ LARGEST = 4.0
 _BLOCK_ROWS = 20_000
 _CONSTANT_SHARE = 1 / 20
 """The square of the constant's weight over that of the whole length."""
+_MOST = 1.5
+"""No function of a row that has been clipped is above this."""
 _CLIP = 0.6
 """The squared length that a row may have, over what it has on average if numbers are normal within their ranges.
 
@@ -89,6 +91,11 @@ class FeatureMap:
         clip = math.floor(_CLIP * int(self.used.sum()) * (GRID / LARGEST) ** 2)
         return math.isqrt(math.floor(_CONSTANT_SHARE * clip)) ** 2, clip
 
+    @property
+    def _most(self) -> int:
+        """The largest function of a row that has been clipped, as a whole number."""
+        return math.floor(_MOST * GRID / LARGEST)
+
     @cached_property
     def sensitivity(self) -> int:
         """The most that one row can change in a release, as a Euclidean length.
@@ -97,7 +104,7 @@ class FeatureMap:
         ((w² + Σ q²)² + w⁴ + Σ q⁴) / 2, and Σ q⁴ ≤ m² c².
         """
         constant, clip = self._lengths
-        return math.isqrt(((constant + clip) ** 2 + constant**2 + min(GRID**2, clip) * clip) // 2 + 1) + 1
+        return math.isqrt(((constant + clip) ** 2 + constant**2 + min(self._most**2, clip) * clip) // 2 + 1) + 1
 
     def products(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, " entry"]:
         """Sum the products of all functions over the rows: whole numbers, exact."""
@@ -116,6 +123,7 @@ class FeatureMap:
         whole = np.trunc(functions * np.minimum(1.0, math.sqrt(clip) / np.maximum(length, 1e-300)))
         too_long = (whole**2).sum(axis=1) > clip  # exact: all are whole numbers below 2^53
         whole[too_long] = np.trunc(whole[too_long] * (1 - 1e-3))
+        whole = np.clip(whole, -self._most, self._most)
         return np.column_stack([np.full(len(values), float(math.isqrt(constant))), whole])
 
     def _evaluate(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row column"]:
