@@ -75,9 +75,9 @@ def test_a_release_is_charged_once_and_others_until_the_budget_ends(tmp_path):
     ledger(tmp_path).charge("second", "another study", one)
     spent = ledger(tmp_path).spent(1e-6)
     assert 1.0 < spent < 2.0  # together they reveal less than the sum
+    ledger(tmp_path).charge("third", "study", one)
     with pytest.raises(FeddagError, match=r"does not fit this table's privacy budget of ε=2 .* 3 releases have spent"):
-        for release in map(str, range(9)):
-            ledger(tmp_path).charge(release, "study", one)
+        ledger(tmp_path).charge("fourth", "study", one)
     assert ledger(tmp_path).releases == 3
 
 
@@ -100,7 +100,7 @@ def test_an_older_copy_or_none_is_found_out(tmp_path):
     backup = path.read_text()
     ledger(tmp_path).charge("second", "study", RowPrivacy(0.5, 1e-6))
     path.write_text(backup)
-    with pytest.raises(FeddagError, match="holds 1 releases, and .* knows of 2"):
+    with pytest.raises(FeddagError, match=r"holds 1 releases, and .* knows of 2"):
         ledger(tmp_path)
     path.unlink()
     with pytest.raises(FeddagError, match="holds 0 releases"):

@@ -65,7 +65,9 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
     record: dict[str, Any] = {
         "federation": {
             "rounds": server.rounds,
-            "rows": None if study.privacy.differential else server.rows,  # noise would make it look exact, and wrong
+            "rows": None
+            if study.privacy.differential or study.privacy.rows
+            else server.rows,  # noise would make it look exact, and wrong
             "absent": server.absent,
             "refused": server.refused,
         }
@@ -103,6 +105,12 @@ def assess(
 def spent_privacy(study: Study, answers: int) -> dict[str, float] | None:
     """Return what so many answers of a site cost of the study's budget; `None` where it has none."""
     terms, budget = study.privacy.differential, privacy_budget(study)
+    if study.privacy.rows is not None:
+        return {
+            "epsilon": study.privacy.rows.epsilon,
+            "of": study.privacy.rows.epsilon,
+            "delta": study.privacy.rows.delta,
+        }
     if terms is None or budget is None:
         return None
     accountant = Accountant(budget)

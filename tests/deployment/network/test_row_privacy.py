@@ -26,7 +26,8 @@ def private_study(name="test", *, parameters='mechanisms = "linear"', epsilon=EP
     )
     sites = "\n".join(f"[sites.{each}]" for each in NAMES)
     return Study.parse(
-        f'name = "{name}"\n[variables]\n{variables}\n[method]\nname = "private-search"\nparameters = {{ {parameters} }}\n'
+        f'name = "{name}"\n[variables]\n{variables}\n[method]\nname = "private-search"\n'
+        f"parameters = {{ {parameters} }}\n"
         f"{sites}\n[privacy.rows]\nepsilon = {epsilon}\ndelta = 1e-6\nexpected_rows = 300\n"
     )
 
@@ -107,7 +108,7 @@ def test_a_ledger_restored_from_a_backup_is_found_out(tmp_path):
     net.learn()
     shutil.rmtree(tmp_path / NAMES[0] / "tables")
     shutil.copytree(before, tmp_path / NAMES[0] / "tables")
-    with pytest.raises(FeddagError, match="holds 0 releases, and .* knows of 1: the ledger was restored"):
+    with pytest.raises(FeddagError, match=r"holds 0 releases, and .* knows of 1: the ledger was restored"):
         Net(tmp_path, private_study("another"))
 
 
