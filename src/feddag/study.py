@@ -136,6 +136,11 @@ class PrivacyTerms:
     differential: DifferentialPrivacy | None = None
     rows: RowTerms | None = None
 
+    @property
+    def noisy(self) -> bool:
+        """Whether sums have noise."""
+        return self.differential is not None or self.rows is not None
+
 
 @dataclass(frozen=True)
 class TrustTerms:

@@ -102,17 +102,13 @@ def assess(
         return None
 
 
-def spent_privacy(study: Study, answers: int) -> dict[str, float] | None:
+def spent_privacy(study: Study, answers: int) -> dict[str, Any] | None:
     """Return what so many answers of a site cost of the study's budget; `None` where it has none."""
-    terms, budget = study.privacy.differential, privacy_budget(study)
-    if study.privacy.rows is not None:
-        return {
-            "epsilon": study.privacy.rows.epsilon,
-            "of": study.privacy.rows.epsilon,
-            "delta": study.privacy.rows.delta,
-        }
+    terms, budget, rows = study.privacy.differential, privacy_budget(study), study.privacy.rows
+    if rows is not None:
+        return {"of_each": "person", "epsilon": rows.epsilon, "of": rows.epsilon, "delta": rows.delta}
     if terms is None or budget is None:
         return None
     accountant = Accountant(budget)
     accountant.noise_multipliers = [noise_multiplier_for(budget, terms.rounds)] * answers
-    return {"epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}
+    return {"of_each": "site", "epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}
