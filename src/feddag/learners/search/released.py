@@ -23,6 +23,8 @@ from feddag.regression.evidence import CoarseEvidence, Targets, best_fit, coeffi
 
 _LINEAR_WEIGHT = 3.0
 """The prior's standard deviation for the number itself, beside 1 for every other function."""
+_DISTORTION = 0.005
+"""By how much clamping, clipping and too few functions move a correlation, whatever the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Release:
             system = self.correlations[np.ix_(others, others)] + np.eye(len(others)) / self.rows
             slopes = np.linalg.solve(system, self.correlations[others, target])
             left = max(1 - float(slopes @ self.correlations[others, target]), 1e-6)
-            worth.append(self.rows / (1 + self.rows * self.noise**2 * (1 + float(slopes @ slopes)) / left))
+            error = self.noise**2 + _DISTORTION**2
+            worth.append(self.rows / (1 + self.rows * error * (1 + float(slopes @ slopes)) / left))
         return np.array(worth)
 
 
