@@ -107,6 +107,7 @@ class PrivateSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
+    private: ClassVar = True
     task_specs: ClassVar = (RELEASE,)
     parameter_constraints: ClassVar = {
         **PRIVACY,
