@@ -151,7 +151,7 @@ def _row_privacy(found: Disclosure) -> tuple[float, float]:
 
 
 def _guarantee(epsilon: float, delta: float) -> Figure:
-    most = norm.cdf(1 / multiplier_for(epsilon, delta) / math.sqrt(2))
+    most = math.ceil(100 * norm.cdf(1 / multiplier_for(epsilon, delta) / math.sqrt(2))) / 100
     sentence = (
         f"Whatever anyone concludes about a person from all that leaves the sites, and from the result, would be as "
         f"likely without this person's rows, up to a factor of {math.exp(epsilon):.3g} and but for a probability of "
