@@ -210,7 +210,7 @@ class TestRefusals:
             (
                 'type = "binary"',
                 'typ = "binary"',
-                "variables.sex.typ is not known. There are type, levels, merge, unit, missing. Did you mean 'type'?",
+                "variables.sex.typ is not known. There are type, levels, merge, unit, missing, range. Did",
             ),
             (
                 ", levels = [1, 2, 3, 4]",

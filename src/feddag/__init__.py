@@ -17,7 +17,7 @@ from feddag.lazy import names_from
 if TYPE_CHECKING:
     from feddag.errors import AssumptionWarning, FeddagError
     from feddag.graphs import CausalGraph, GraphMetrics, compare, read_graph, write_graph
-    from feddag.learners import EvidenceSearch, FedDAG
+    from feddag.learners import EvidenceSearch, FedDAG, PrivateSearch
     from feddag.learners.factory import make_learner, methods
     from feddag.runs import load
     from feddag.silos import Silo, Simulation, read_silos, simulate
@@ -32,6 +32,7 @@ __all__ = [
     "FedDAG",
     "FeddagError",
     "GraphMetrics",
+    "PrivateSearch",
     "Silo",
     "Simulation",
     "Study",
@@ -49,7 +50,7 @@ __all__ = [
 _HOMES = {
     "feddag.errors": ("AssumptionWarning", "FeddagError"),
     "feddag.graphs": ("CausalGraph", "GraphMetrics", "compare", "read_graph", "write_graph"),
-    "feddag.learners": ("EvidenceSearch", "FedDAG"),
+    "feddag.learners": ("EvidenceSearch", "FedDAG", "PrivateSearch"),
     "feddag.learners.factory": ("make_learner", "methods"),
     "feddag.runs": ("load",),
     "feddag.silos": ("Silo", "Simulation", "read_silos", "simulate"),

@@ -4,7 +4,7 @@
 |---------------------|---------------------------------------------------------------------------------------------|
 | `name`              | what the study is called                                                                    |
 | `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
-|                     | that stand for missing                                                                      |
+|                     | that stand for missing, the range of plausible values                                       |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
@@ -12,7 +12,8 @@
 |                     | variables in every row (`intervened`), or the column of each row's targets (`targets`)      |
 | `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it;              |
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
-| `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
+| `[privacy]`         | `secure_sum`; of each row, in `[privacy.rows]`: `epsilon`, `delta`, `rows_per_person`,      |
+|                     | `expected_rows`; of sites, in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds` |
 | `[trust]`           | `assess`: whether sites on a network hold the learned graph against their rows              |
 
 Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
@@ -37,12 +38,13 @@ from jaxtyping import Bool
 
 from feddag import constraints
 from feddag.errors import FeddagError
+from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
 from feddag.learners.factory import make_learner
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.registry import METHODS, REGIMES, Regime, find_method
 from feddag.silos.coding import canonical
-from feddag.silos.declarations import LEVELS, are_levels, levels_of
+from feddag.silos.declarations import LEVELS, RANGE, are_levels, levels_of
 from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
@@ -116,12 +118,28 @@ class DifferentialPrivacy:
 
 
 @dataclass(frozen=True)
+class RowTerms:
+    """What the one release of a study may reveal of one person."""
+
+    epsilon: float
+    delta: float
+    expected_rows: int
+    rows_per_person: int = 1
+
+
+@dataclass(frozen=True)
 class PrivacyTerms:
     """How sums are protected."""
 
     secure_sum: bool
     """On unless one or two sites are named: from the sum of two, each computes the other's."""
     differential: DifferentialPrivacy | None = None
+    rows: RowTerms | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether sums have noise."""
+        return self.differential is not None or self.rows is not None
 
 
 @dataclass(frozen=True)
@@ -166,11 +184,14 @@ class Study:
         variables = _variables(top.table("variables", required=True))
         sites = _sites(top.table("sites"), [variable.name for variable in variables])
         privacy = _privacy(top.table("privacy"), len(sites))
+        method = _method(top.table("method", required=True))
+        preparation = Preparation(**top.table("data").all(PREPARATION))
+        _check_rows(source, privacy, method, preparation, variables)
         return cls(
             name=top.take("name", _NAME),
             variables=variables,
-            method=_method(top.table("method", required=True)),
-            preparation=Preparation(**top.table("data").all(PREPARATION)),
+            method=method,
+            preparation=preparation,
             knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
             sites=sites,
             federation=_federation(top.table("federation"), len(sites)),
@@ -241,13 +262,29 @@ class Study:
             for key in self.knowledge:
                 if key in self.method.parameters:
                     raise FeddagError(f"{key} stands in method.parameters and in knowledge. Leave it in knowledge.")
-            learner = make_learner(self.method.name, self.method.regime, **self.method.parameters, **self.knowledge)
+            parameters = {**self.method.parameters, **self.knowledge, **self._declared_privacy()}
+            learner = make_learner(self.method.name, self.method.regime, **parameters)
             learner.check_parameters()
             if self._has_experiments:
                 learner.check_interventions(self._possible_targets(), self.columns)
         except FeddagError as error:
             raise FeddagError(f"{self.source}: {error}") from None
         return learner
+
+    def _declared_privacy(self) -> dict[str, Any]:
+        """Return what a method with privacy of rows takes from the rest of the study."""
+        if self.privacy.rows is None:
+            return {}
+        ranges = {variable.name: variable.range for variable in self.variables if variable.range is not None}
+        levels = {name: len(kind.levels) for name, kind in self.kinds.items() if kind.discrete}
+        quorum = self.federation.quorum if self.sites else None
+        declared = {**asdict(self.privacy.rows), "ranges": ranges, "levels": levels, "quorum": quorum}
+        for key in declared.keys() & self.method.parameters.keys():
+            raise FeddagError(
+                f"{key} stands in method.parameters, and the study says it elsewhere: in privacy.rows, variables or "
+                "federation. Leave it out of method.parameters."
+            )
+        return declared
 
     def _possible_targets(self) -> Bool[np.ndarray, " variable"]:
         """Return the variables that experiments set, as far as the study tells; a column may name each of them."""
@@ -306,15 +343,16 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 _REQUIRED = object()
 _TABLES = {
     "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
-    "variable": ("type", "levels", "merge", "unit", "missing"),
+    "variable": ("type", "levels", "merge", "unit", "missing", "range"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
-    "privacy": ("secure_sum", "differential"),
+    "privacy": ("secure_sum", "differential", "rows"),
     "trust": ("assess",),
     "differential": ("epsilon", "delta", "clip", "rounds"),
+    "rows": ("epsilon", "delta", "rows_per_person", "expected_rows"),
 }
 """The keys of each table whose keys are not names that the user gives."""
 
@@ -397,7 +435,12 @@ def _variable(name: str, table: _Table) -> Variable:
     kept, merge = _merged(table.table("merge"), kind, levels)
     unit = table.take("unit", _TEXT, None)
     missing = table.take("missing", LEVELS, [])
-    return Variable(name, Kind(kind, kept), unit, tuple(missing), merge)
+    bounds = table.take("range", RANGE, None)
+    if bounds is not None and kind != "continuous":
+        raise FeddagError(f"{table.where('range')}: a {kind} variable has levels, and no range. Leave it out.")
+    return Variable(
+        name, Kind(kind, kept), unit, tuple(missing), merge, None if bounds is None else (bounds[0], bounds[1])
+    )
 
 
 def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level, ...], dict[str, tuple[Level, ...]]]:
@@ -433,7 +476,8 @@ def _described(variable: Variable) -> dict[str, Any]:
     lists = {"levels": list(variable.declared_levels), "missing": list(variable.missing)}
     merge = {name: list(values) for name, values in variable.merge.items()}
     optional = {**lists, "merge": merge}
-    described = {"type": variable.kind.name, "unit": variable.unit}
+    bounds = None if variable.range is None else list(variable.range)
+    described = {"type": variable.kind.name, "unit": variable.unit, "range": bounds}
     return _without_none({**described, **{key: value or None for key, value in optional.items()}})
 
 
@@ -543,15 +587,73 @@ def _privacy(table: _Table, sites: int) -> PrivacyTerms:
         )
     has_differential = table.take("differential", _TABLE, None) is not None
     differential = _differential(table.table("differential")) if has_differential else None
-    return PrivacyTerms(secure_sum, differential)
+    has_rows = table.take("rows", _TABLE, None) is not None
+    rows = _row_terms(table.table("rows")) if has_rows else None
+    if rows and differential:
+        raise FeddagError(
+            f"{table.where('rows')} and {table.where('differential')} cannot stand together: the one is for a single "
+            "release, the other for the rounds of FedDAG. Leave out one of them."
+        )
+    if rows and sites and not secure_sum:
+        raise FeddagError(
+            f"{table.where('rows')} needs secure_sum: one site's share of the noise is too small to protect its rows. "
+            f"Set secure_sum = true, with {LEAST_QUORUM} sites or more."
+        )
+    return PrivacyTerms(secure_sum, differential, rows)
+
+
+def _row_terms(table: _Table) -> RowTerms:
+    return RowTerms(
+        epsilon=float(table.take("epsilon", ROW_PRIVACY["epsilon"])),
+        delta=float(table.take("delta", ROW_PRIVACY["delta"])),
+        expected_rows=table.take("expected_rows", constraints.whole(10)),
+        rows_per_person=table.take("rows_per_person", ROW_PRIVACY["rows_per_person"], 1),
+    )
+
+
+def _check_rows(
+    source: str,
+    privacy: PrivacyTerms,
+    method: MethodChoice,
+    preparation: Preparation,
+    variables: Iterable[Variable],
+) -> None:
+    """Refuse privacy of rows where something else would tell about them, and a private method without it."""
+    private = "epsilon" in find_method(method.name).parameters()
+    if privacy.rows is None:
+        if private:
+            raise FeddagError(
+                f"{source}: the method {method.name!r} needs the table privacy.rows. Give epsilon, delta and "
+                "expected_rows there."
+            )
+        return
+    if not private or method.regime not in (None, "federated"):
+        raise FeddagError(
+            f"{source}: privacy.rows needs the method private-search in its own regime, and the study has "
+            f"{method.name!r}{f' in the regime {method.regime!r}' if method.regime else ''}: its sums have no limit on "
+            "what one row adds. Choose private-search, or leave out privacy.rows."
+        )
+    if preparation.scale != "none" or preparation.missing == "impute":
+        found = f"scale = {preparation.scale!r}" if preparation.scale != "none" else "missing = 'impute'"
+        raise FeddagError(
+            f"{source}: data.{found} cannot stand beside privacy.rows: one row would change how others are read. "
+            "Set scale to 'none', and missing to 'drop' or 'error'."
+        )
+    for variable in variables:
+        if not variable.kind.discrete and variable.range is None:
+            raise FeddagError(
+                f"{source}: variables.{variable.name}.range is missing, and privacy.rows needs it. Give the smallest "
+                "and largest plausible value, such as [0, 120], known without a look at the data."
+            )
 
 
 def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
     assess = table.take("assess", constraints.boolean, False)
-    if assess and privacy.differential is not None:
+    noisy = "privacy.differential" if privacy.differential else "privacy.rows" if privacy.rows else None
+    if assess and noisy is not None:
         raise FeddagError(
-            f"{table.where('assess')} cannot be true beside privacy.differential: its sums have no noise, and no "
-            "budget covers them. Set it to false, or leave out privacy.differential."
+            f"{table.where('assess')} cannot be true beside {noisy}: its sums have no noise, and no "
+            f"budget covers them. Set it to false, or leave out {noisy}."
         )
     return TrustTerms(assess)
 

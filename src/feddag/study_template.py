@@ -126,7 +126,13 @@ timeout = 600                         # seconds that a site may take for a task
 [privacy]
 # secure_sum = true                   # only sums can be read; on for 3 or more sites unless given
 
-# [privacy.differential]              # noise, so that the result reveals no single row
+# [privacy.rows]                      # noise that hides every row; needs the method private-search, and of each
+# epsilon = 1.0                       # continuous variable a range of plausible values: {{ range = [0, 120] }}
+# delta = 1e-6
+# expected_rows = 10_000              # of all sites together, about; known beforehand
+# rows_per_person = 1
+
+# [privacy.differential]              # noise that hides whole sites, in the rounds of FedDAG
 # epsilon = 8.0
 # delta = 1e-5
 # clip = 1.0
@@ -134,5 +140,5 @@ timeout = 600                         # seconds that a site may take for a task
 
 [trust]
 assess = false                        # true: sites on a network also hold the graph against rows that they set aside,
-                                      # which takes sums of moments and of scores; not with privacy.differential
+                                      # which takes sums of moments and of scores; not with noise
 """

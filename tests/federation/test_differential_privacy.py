@@ -143,10 +143,10 @@ answers = st.dictionaries(st.sampled_from("abc"), npst.arrays(np.float64, shapes
 def test_an_answer_is_no_longer_than_allowed_and_points_the_same_way(arrays, clip):
     found = protected(arrays, clip=clip)
     before = length(arrays)
-    assert length(found) == pytest.approx(min(before, clip), rel=1e-12, abs=1e-300)
+    assert length(found) == pytest.approx(min(before, clip), rel=1e-8, abs=1e-8 * clip)
     factor = 1 if before <= clip else clip / before
     for name, array in arrays.items():
-        np.testing.assert_allclose(found[name], factor * array, rtol=1e-12)
+        np.testing.assert_allclose(found[name], factor * array, rtol=1e-8, atol=1e-8 * clip)
 
 
 def test_it_is_the_change_from_the_tasks_arrays_that_is_limited():
@@ -162,7 +162,7 @@ def test_it_is_the_change_from_the_tasks_arrays_that_is_limited():
 def test_an_answer_within_the_limit_stays_as_it_is():
     arrays = {"U": np.array([0.1, -0.2], np.float32)}
     found = protected(arrays, {"U": np.zeros(2, np.float32)}, clip=10.0)
-    np.testing.assert_array_equal(found["U"], arrays["U"])
+    np.testing.assert_allclose(found["U"], arrays["U"], atol=1e-7)
     assert found["U"].dtype == np.float32
 
 
@@ -201,13 +201,12 @@ def test_noise_is_the_systems_unless_given():
     assert (a != b).all()
 
 
-def test_the_extremes_of_the_systems_noise_are_finite_and_as_far_on_both_sides(monkeypatch):
-    found = []
-    for bits in (0, 1, 2**64 - 1, 2**64 - 2):
-        monkeypatch.setattr("os.urandom", lambda size, bits=bits: bits.to_bytes(8, "little"))
-        found += system_noise(1).tolist()
-    assert found[0] == -found[1] == pytest.approx(norm.isf(2.0**-54))
-    assert -1e-15 < found[2] < 0 < found[3] < 1e-15
+def test_an_answer_under_noise_is_a_whole_number_of_steps_and_tells_nothing_between_them():
+    draw = np.random.default_rng(3).standard_normal
+    step = 1.0 / 2**30
+    for value in (0.0, 0.1, 0.1 + 0.3 * step):
+        found = protected({"U": np.full(100, value)}, clip=1.0, noise_multiplier=1.0, sites=1, noise=draw)["U"] / step
+        np.testing.assert_array_equal(found, np.rint(found))
 
 
 def test_a_weight_is_refused():

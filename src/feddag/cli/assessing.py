@@ -20,6 +20,9 @@ def warn(run: Run, *, quiet: bool) -> None:
 def show_assessment(console: Console, run: Run, *, quiet: bool) -> None:
     """Print how far to trust a run's graph. A finished run may have outlived its tables: then print nothing."""
     assessment = run.assessment()
+    if assessment is None and run.result().inner.private:
+        console.print("The graph is not held against rows: such figures have no noise.", markup=False)
+        return
     if assessment is None:
         try:
             run.silos()

@@ -125,5 +125,6 @@ def show_run(run: Run, *, quiet: bool) -> None:
     console.print("  edge_scores.csv, history.csv: every pair's score, and every round")
     for name in learned.tables():
         console.print(f"  {name}.csv")
-    console.print("  trust.json: how it fares on rows held out, and what to beware of")
+    if run.assessment() is not None:
+        console.print("  trust.json: how it fares on rows held out, and what to beware of")
     console.print("  result.npz: for feddag.load")

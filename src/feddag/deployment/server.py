@@ -65,7 +65,9 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
     record: dict[str, Any] = {
         "federation": {
             "rounds": server.rounds,
-            "rows": None if study.privacy.differential else server.rows,  # noise would make it look exact, and wrong
+            "rows": None
+            if study.privacy.differential or study.privacy.rows
+            else server.rows,  # noise would make it look exact, and wrong
             "absent": server.absent,
             "refused": server.refused,
         }
@@ -100,11 +102,13 @@ def assess(
         return None
 
 
-def spent_privacy(study: Study, answers: int) -> dict[str, float] | None:
+def spent_privacy(study: Study, answers: int) -> dict[str, Any] | None:
     """Return what so many answers of a site cost of the study's budget; `None` where it has none."""
-    terms, budget = study.privacy.differential, privacy_budget(study)
+    terms, budget, rows = study.privacy.differential, privacy_budget(study), study.privacy.rows
+    if rows is not None:
+        return {"of_each": "person", "epsilon": rows.epsilon, "of": rows.epsilon, "delta": rows.delta}
     if terms is None or budget is None:
         return None
     accountant = Accountant(budget)
     accountant.noise_multipliers = [noise_multiplier_for(budget, terms.rounds)] * answers
-    return {"epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}
+    return {"of_each": "site", "epsilon": accountant.spent, "of": terms.epsilon, "delta": terms.delta}

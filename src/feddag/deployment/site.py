@@ -55,6 +55,9 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
                 f"{len(study.sites)} sites, and such sums, held against each other, tell about fewer than {fewest}. "
                 "Let all sites take part, or set minimum_sites = 1 in the study's [federation] and in all policies."
             )
+    row_privacy = study_terms(study).row_privacy
+    if row_privacy is not None:
+        policy.check_row_privacy(row_privacy)
     check_cells(study, silo, policy)
 
 

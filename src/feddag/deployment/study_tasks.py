@@ -22,6 +22,10 @@ def federated_learner(study: Study) -> FederatedLearner:
             f"{study.source}: the method {study.method.name!r} does not learn from several sites. Choose another, or "
             'let the sites vote: regime = "voting".'
         )
+    try:
+        learner.check_deployment()
+    except FeddagError as error:
+        raise FeddagError(f"{study.source}: {error}") from None
     learner.check_federation(len(study.sites), study.columns)
     _check_kinds(study, learner)
     if not learner.tasks(study.columns, len(study.sites)):

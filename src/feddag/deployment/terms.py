@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from feddag.federation.differential_privacy import PrivacyBudget
+from feddag.federation.row_privacy import RowPrivacy
 from feddag.federation.terms import StudyTerms
 from feddag.study import Study
 
 
 def study_terms(study: Study) -> StudyTerms:
     """Return what the study's sites and its server agree on."""
-    budget = privacy_budget(study)
+    budget, rows = privacy_budget(study), study.privacy.rows
+    of_rows = None if rows is None else RowPrivacy(rows.epsilon, rows.delta, rows.rows_per_person)
     return StudyTerms(
         study=study.digest,
         sites=tuple(site.name for site in study.sites),
@@ -19,7 +21,8 @@ def study_terms(study: Study) -> StudyTerms:
         maximum_rows=study.federation.maximum_rows,
         secure_sum=study.privacy.secure_sum,
         identities={site.name: bytes.fromhex(site.identity) for site in study.sites if site.identity},
-        noise="" if budget is None else f"dp({budget})",
+        noise=f"row-dp({of_rows})" if of_rows else f"dp({budget})" if budget else "",
+        row_privacy=of_rows,
     )
 
 

@@ -13,6 +13,7 @@ from feddag.deployment.study_tasks import SET_SCALE
 from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, hidden_value, inverse_root, membership
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
+from feddag.disclosure.release import release_membership
 from feddag.disclosure.replay import Course, answers, join_questions, record_course
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
@@ -100,6 +101,8 @@ def attack_course(
     found: Disclosure, course: Course, silo: Silo, *, seed: int, share: float, jobs: int, progress: Progress
 ) -> Disclosure:
     """Add what the sums of a course of questions tell about single rows; the arguments are those of `disclose`."""
+    if course.study.privacy.rows is not None:
+        return replace(found, membership=release_membership(course.study, silo, seed=seed))
     population, rng = Population(silo), np.random.default_rng([seed, 1])
     replay = _Replay(course, population, silo.rows, rng, share, jobs, progress)
     return replace(
@@ -150,6 +153,8 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         fewest_sites=_fewest_sites(study, policy, course),
         protected=study.privacy.secure_sum,
         noise=study.privacy.differential is not None,
+        row_epsilon=None if study.privacy.rows is None else study.privacy.rows.epsilon,
+        row_delta=None if study.privacy.rows is None else study.privacy.rows.delta,
         every_round=course.finished,
         table=silo.digest(),
         rows=silo.rows,

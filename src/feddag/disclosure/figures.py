@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
+from scipy.stats import norm
+
 from feddag.disclosure.attack import FALSE_ALARMS, HiddenValue, Membership
 from feddag.errors import FeddagError
+from feddag.federation.row_privacy import multiplier_for
 
 
 class Figure(NamedTuple):
@@ -49,6 +53,9 @@ class Disclosure:
     """Whether the server sees sums only."""
     noise: bool
     """Whether the study adds noise (differential privacy), which the figures leave out."""
+    row_epsilon: float | None = None
+    """The ε that a single release keeps for every person, at `row_delta`; `None` without privacy of rows."""
+    row_delta: float | None = None
     every_round: bool = True
     """Whether `rounds` and `numbers` are those of the whole study, not of its first rounds."""
     took_place: bool = False
@@ -93,10 +100,12 @@ class Disclosure:
 
 
 def figures(found: Disclosure) -> list[Figure]:
-    """Return the five figures, each with a sentence. Those that are not known are left out."""
+    """Return the figures, each with a sentence. Those that are not known are left out."""
+    guarantee = [] if found.row_epsilon is None or found.row_delta is None else [_guarantee(*_row_privacy(found))]
     return [
         _numbers(found),
         _fewest(found),
+        *guarantee,
         *([] if found.membership is None else [_membership(found, found.membership)]),
         *([] if found.hidden_value is None else [_hidden_value(found, found.hidden_value)]),
         _lying_server(found),
@@ -137,9 +146,26 @@ def _fewest(found: Disclosure) -> Figure:
     return Figure("Fewest sites, fewest rows", f"{sites}, {rows}", f"{about}. {cell}")
 
 
-def _membership(found: Disclosure, membership: Membership) -> Figure:
+def _row_privacy(found: Disclosure) -> tuple[float, float]:
+    return float(found.row_epsilon or 0), float(found.row_delta or 0)
+
+
+def _guarantee(epsilon: float, delta: float) -> Figure:
+    most = math.ceil(100 * norm.cdf(1 / multiplier_for(epsilon, delta) / math.sqrt(2))) / 100
     sentence = (
-        f"Whoever has all sums and knows one whole row tells whether it is in a table with an AUC of "
+        f"Whatever anyone concludes about a person from all that leaves the sites, and from the result, would be as "
+        f"likely without this person's rows, up to a factor of {math.exp(epsilon):.3g} and but for a probability of "
+        f"{delta:g}. No attack, whatever else it knows, can tell who is in a table with an AUC above {most:.2f}."
+    )
+    return Figure("Privacy of a person", f"ε={epsilon:g}, δ={delta:g}", sentence)
+
+
+def _membership(found: Disclosure, membership: Membership) -> Figure:
+    knows = "has all sums and knows one whole row"
+    if found.row_epsilon is not None:
+        knows = "has the noisy release, and knows one whole row and every other row of all sites,"
+    sentence = (
+        f"Whoever {knows} tells whether it is in a table with an AUC of "
         f"{membership.auc:.2f} (0.5 is guessing, 1 is certainty); at {FALSE_ALARMS:.0%} false alarms they find "
         f"{membership.true_positives:.0%} of the rows."
     )

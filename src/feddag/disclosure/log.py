@@ -44,7 +44,7 @@ def disclosed(log: str | os.PathLike[str]) -> Disclosure:
         numbers=sum(_size(entry["arrays"]) for entry in sent),
         fewest_sites=fewest_sites(_rosters(entries)) if _protected(sent) else 1,
         protected=_protected(sent),
-        noise=any("dp(" in entry["protection"] for entry in sent),
+        noise=any("+ dp(" in entry["protection"] for entry in sent),
         took_place=True,
     )
 
@@ -82,6 +82,9 @@ def disclose_log(
             f"{path} is of the study {found.study[:12]}…, and {study.source} is {study.digest[:12]}…. Give the study "
             "of the log."
         )
+    rows = study.privacy.rows
+    if rows is not None:
+        found = replace(found, row_epsilon=rows.epsilon, row_delta=rows.delta)
     tasks = _questions(path)
     if keeps_state(study, silo):
         tasks = tasks[:ROUNDS_WITH_STATE]

@@ -2,8 +2,8 @@
 
 What is protected is a **site**. Under (ε, δ), whatever anyone concludes from every sum of the study would be as
 likely, up to a factor of e^ε and but for a probability of δ, had the site answered each task with no change at all.
-A **row** is protected as a part of its site, and no better: a guarantee for rows alone, with far less noise, needs a
-limit on what each row adds to an answer, and what comes of hundreds of steps on all rows has none.
+A **row** is protected as a part of its site, and no better: what comes of hundreds of steps on all rows has no limit
+on what each row adds. For a guarantee for rows alone, with far less noise, see `row_privacy`.
 
 How: every site limits its answer to a length (`clip`), and adds its share of Gaussian noise, before a secure sum takes
 it. The answer's length is that of all its arrays together. Where the task came with an array of the same name and shape
@@ -17,9 +17,12 @@ What it rests on:
 - Sites weigh the same. By rows, a weight would tell their number.
 - Every answer counts, also one that is asked for again; what was sent before may be sent again as it was.
 - Nothing is deducted for rounds in which a site was not drawn: who takes part in a round is known to the server.
-- Noise comes from the system's generator for keys, never from the study's seed. It is computed in double precision,
-  whose gaps below 1e-15 of the noise could in theory tell of the answer (Mironov, CCS 2012); the secure sum then rounds
-  to a grid, which is far coarser. Noise is never beyond 8.3 of its standard deviations, where less than 1e-15 lies.
+- An answer enters one sum, whoever leaves in between: a site refuses a second sum of other sites with the same answer
+  and noise (`rosters`), whose difference would have no noise of its own.
+- Noise comes from the system's generator for keys, never from the study's seed. Floating-point noise has gaps that can
+  tell of the answer (Mironov, CCS 2012), and the secure sum's grid, which is finer than these numbers, would not hide
+  them. So an answer is rounded to whole steps before noise of whole steps is added (`discrete_gaussian`), each 2⁻³⁰ of
+  the noise's deviation; rounding is towards zero, so that no answer becomes longer.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
 
 from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.extras import imported
+from feddag.federation import discrete_gaussian
 from feddag.federation.protocol import Answer, Arrays, Site, Task
 from feddag.files import atomic_write
 
@@ -46,6 +49,10 @@ Noise = Callable[[int], Float[np.ndarray, " number"]]
 
 _SAFE_SIDE = 1 + 1e-9
 """What a calibrated noise is raised by, so that no rounding makes the last round one too many."""
+
+
+_STEPS = 2**30
+"""The standard deviation of one site's noise, in steps."""
 
 
 @dataclass(frozen=True)
@@ -157,24 +164,20 @@ def add_noise(
     if not math.isfinite(length):
         raise FeddagError("An answer has a value that is no finite number. Bring the columns to comparable scales.")
     factor = min(1.0, clip / length) if length > 0 else 1.0
-    deviation = noise_multiplier * clip / math.sqrt(sites)
+    step = noise_multiplier * clip / math.sqrt(sites) / _STEPS
     draw = noise or system_noise
     arrays = {}
     for name, change in changes.items():
-        own_noise = deviation * draw(change.size).reshape(change.shape)
+        own_noise = np.rint(_STEPS * draw(change.size)).reshape(change.shape)
+        steps = np.trunc(factor * change / step) + own_noise
         dtype = answer.arrays[name].dtype
-        arrays[name] = np.asarray(
-            centres[name] + factor * change + own_noise, dtype=dtype if dtype.kind == "f" else np.float64
-        )
+        arrays[name] = np.asarray(centres[name] + step * steps, dtype=dtype if dtype.kind == "f" else np.float64)
     return Answer(1.0, arrays)
 
 
 def system_noise(size: int) -> Float[np.ndarray, " number"]:
     """Draw from the system's generator for keys, which nobody can foresee or reconstruct."""
-    random = np.frombuffer(os.urandom(8 * size), np.uint64)
-    # one bit for the sign, 52 for the probability: in the lower half alone, all of them are exact
-    tail = ((random >> np.uint64(12)) + 0.5) / 2**53
-    return np.where(random & np.uint64(1), ndtri(tail), -ndtri(tail))
+    return discrete_gaussian.system_noise(size, _STEPS) / _STEPS
 
 
 @dataclass

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Self
 
 from feddag import constraints
 from feddag.errors import FeddagError
+from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
+from feddag.federation.row_privacy import TOLERANCE, RowPrivacy, epsilon_for
 
 EXAMPLE = """\
 # What this site is willing to disclose. Only the site itself writes this file: chmod go-w policy.toml
@@ -50,6 +52,10 @@ sharing = ["graph", "moments", "none"]
 # How many numbers leave in sums for each value (rows times variables) of the site's own table, in all studies of that
 # table together. What a study needs: python benchmarks/numbers_released.py
 maximum_numbers_per_value = 10.0
+
+# What all releases of one table with privacy of rows may reveal of one person together, in all studies: ε at δ.
+row_epsilon = 10.0
+row_delta = 1e-5
 
 # How many tasks are answered in one study. Without the rule, as many as the study asks for.
 # maximum_rounds = 1000
@@ -90,6 +96,9 @@ class Policy:
     """What the sites of a study may share: some of `SHARING`."""
     maximum_numbers_per_value: float | None = 10.0
     """Numbers that leave in sums, for each value of the site's own table, in all its studies (`released_numbers`)."""
+    row_epsilon: float = 10.0
+    """What all releases of one table with privacy of rows may reveal of one person, at `row_delta` (`row_privacy`)."""
+    row_delta: float = 1e-5
     maximum_rounds: int | None = None
     """Tasks that are answered in one study."""
     maximum_answer_bytes: int | None = None
@@ -106,6 +115,8 @@ class Policy:
         "unprotected_sums": constraints.Constraint("true or false", lambda value: isinstance(value, bool)),
         "sharing": constraints.Constraint(f"a list of some of {', '.join(map(repr, SHARING))}", _sharing),
         "maximum_numbers_per_value": constraints.positive | constraints.none,
+        "row_epsilon": ROW_PRIVACY["epsilon"],
+        "row_delta": ROW_PRIVACY["delta"],
         "maximum_rounds": constraints.whole(1) | constraints.none,
         "maximum_answer_bytes": constraints.whole(1) | constraints.none,
         "maximum_refusals": constraints.whole(1),
@@ -163,6 +174,13 @@ class Policy:
         if sharing not in self.sharing:
             remedy = 'Have the study share less, such as by sharing = "graph"'
             raise self._refusal("sharing", f"the study's method shares {sharing!r}", remedy)
+
+    def check_row_privacy(self, privacy: RowPrivacy) -> None:
+        """Refuse to take part in a study whose release alone reveals more of one person than the site allows."""
+        together = epsilon_for(privacy.multiplier, self.row_delta)
+        if together > self.row_epsilon * TOLERANCE:
+            found = f"the study releases within {privacy}, which is ε={together:.4g} at row_delta = {self.row_delta:g}"
+            raise self._refusal("row_epsilon", found, "Agree on a study with a smaller ε")
 
     def check_task(self, task: str, *, rounds_answered: int, sites: int, protected: bool) -> None:
         """Refuse to answer a task, whose answer is to enter a sum of so many sites."""

@@ -31,6 +31,7 @@ from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.released_numbers import NumberBudget
 from feddag.federation.rosters import RosterLedger
+from feddag.federation.row_privacy import RowLedger, RowPrivacy
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
 from feddag.federation.tables import table_folder
@@ -42,6 +43,7 @@ from feddag.silos import Silo
 
 _STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
 _COURSE, _REFUSALS = "course", "refusals.json"
+_WITNESS = "row-privacy-witness.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
@@ -141,6 +143,7 @@ class SiteEndpoint:
         self._rosters = RosterLedger(memory / "rosters.json")
         limit = policy.maximum_numbers_per_value
         self._numbers = NumberBudget(memory / "numbers.json", values=silo.values.size, limit=limit)
+        self._row_ledger = _row_ledger(folder, memory, policy) if terms.row_privacy else None
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = _RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
@@ -315,6 +318,8 @@ class SiteEndpoint:
         numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
         try:
             self._numbers.charge(self._answer_digest(), numbers)
+            if self._row_ledger is not None and self._terms.row_privacy is not None:
+                self._row_ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
@@ -368,7 +373,8 @@ class SiteEndpoint:
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
-        protection = " + ".join(filter(None, (protection, self._terms.noise)))
+        charged = "" if self._row_ledger is None else self._row_ledger.words
+        protection = " + ".join(filter(None, (protection, self._terms.noise, charged)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
         self._report(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
 
@@ -478,6 +484,16 @@ def _secure_site(folder: Path, name: str, terms: StudyTerms, identity: SiteIdent
 
     state = from_text(path.read_text()) if path.exists() else None
     return SecureSite(name, terms, identity, keep=keep, state=state)
+
+
+def _row_ledger(folder: Path, memory: Path, policy: Policy) -> RowLedger:
+    """Return the table's ledger, with witnesses beside it, in this study's folder and in those of other studies."""
+    return RowLedger(
+        memory / "row-privacy.json",
+        limit=RowPrivacy(policy.row_epsilon, policy.row_delta),
+        witnesses=(folder / _WITNESS, memory.parent / f"{memory.name}-{_WITNESS}"),
+        older_witnesses=folder.parent.glob(f"*/{_WITNESS}"),
+    )
 
 
 def audit_log(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
+from feddag.federation.row_privacy import RowPrivacy
 
 IDENTITY_BYTES = 32
 
@@ -32,6 +33,8 @@ class StudyTerms:
     """Pinned Ed25519 public keys, which must be the certified ones; a site without one here needs its certificate."""
     noise: str = ""
     """The name of the noise in the sites' answers, as audit logs have it; empty without differential privacy."""
+    row_privacy: RowPrivacy | None = None
+    """What each answer may reveal of one person; every answer is then charged to the table."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) < len(self.sites):

@@ -85,6 +85,9 @@ class Learner(BaseEstimator, ABC):
     takes_interventions: ClassVar[bool] = False
     """Whether it leaves out of a variable's equation the rows in which an experiment set the variable."""
 
+    private: ClassVar[bool] = False
+    """Whether nothing but a release with privacy of rows tells about the rows: nothing else may be computed on them."""
+
     task_specs: ClassVar[Sequence[TaskSpec]] = ()
     """Every task that sites may have to answer, whatever the parameters."""
 

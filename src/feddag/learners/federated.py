@@ -51,6 +51,9 @@ class FederatedLearner(Learner):
         self.check_parameters()
         self.knowledge_of(columns)
 
+    def check_deployment(self) -> None:
+        """Refuse parameters that are for simulations only, where the sites are on a network."""
+
     def check(self, silos: Any) -> CheckedSilos:
         """Check the tables, and that these sites can learn about these variables."""
         checked = super().check(silos)

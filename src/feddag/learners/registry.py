@@ -143,6 +143,14 @@ METHODS = _Methods(
             version=4,
         ),
         Method(
+            name="private-search",
+            estimator="feddag.learners.private_search:PrivateSearch",
+            summary="Search in one noisy release, with differential privacy of every row.",
+            assumptions="One DAG, the same smooth mechanisms at all sites, no hidden common causes, normal noise.",
+            reference="Noise: Kairouz et al., The Distributed Discrete Gaussian Mechanism, ICML 2021.",
+            regimes=("federated", "all"),
+        ),
+        Method(
             name="mcsl",
             estimator="feddag.learners.feddag.estimator:FedDAG",
             summary="FedDAG's masked neural networks on one table.",

@@ -295,7 +295,8 @@ def _spent_privacy(run: Run) -> str:
     if privacy is None:
         return ""
     return (
-        f"Differential privacy of each site: ε = {privacy['epsilon']:.3g} was spent of {privacy['of']:g}, "
+        f"Differential privacy of each {privacy.get('of_each', 'site')}: "
+        f"ε = {privacy['epsilon']:.3g} was spent of {privacy['of']:g}, "
         f"at δ = {privacy['delta']:g}."
     )
 

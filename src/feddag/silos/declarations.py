@@ -28,6 +28,16 @@ def are_levels(value: Any) -> bool:
 LEVELS = constraints.Constraint("a list of different texts or numbers", are_levels)
 
 
+def is_range(value: Any) -> bool:
+    """Whether a value is a pair of numbers, the smaller one first."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    return all(map(constraints.is_number, value)) and value[0] < value[1]
+
+
+RANGE = constraints.Constraint("two numbers, the smaller one first", is_range)
+
+
 def levels_of(kind: KindName) -> constraints.Constraint:
     """Return how many levels a variable of a kind has."""
     return {

@@ -42,6 +42,8 @@ class Variable:
     """Values that stand for one that was not recorded."""
     merge: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
     """Values that count as one level of the kind, by the name of that level."""
+    range: tuple[float, float] | None = None
+    """The smallest and largest plausible value of a number, known without a look at the data."""
 
     def spellings(self) -> list[tuple[Level, ...]]:
         """Return for each level of the kind the values that stand for it."""

@@ -84,10 +84,12 @@ class SearchCoordinator:
         federation: Federation,
         knowledge: Knowledge,
         *,
-        sharing: Sharing,
+        sharing: Sharing = "auto",
         equal_noise: bool,
         clock: Callable[[], float],
+        scores: Scores | None = None,
     ) -> None:
+        """Stand ready; `scores` are those that `sharing` stands for, unless they are given."""
         nodes = len(knowledge.allowed)
         self.history = SearchHistory()
         self.after_round: Callable[[SearchRound], None] = lambda _: None
@@ -102,7 +104,7 @@ class SearchCoordinator:
         sites = len(federation.sites)
         by_sharing = {"graph": OwnScores, "all": CommonScores, "auto": AutoScores}
         kind = OwnScores if equal_noise else by_sharing[sharing]
-        self.scores: Scores = kind(nodes, self._ask, sites)
+        self.scores: Scores = scores or kind(nodes, self._ask, sites)
         self._orders = OrderSearch(self.scores, knowledge)
 
     def run(

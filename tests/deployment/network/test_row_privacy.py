@@ -1,0 +1,141 @@
+"""Privacy of rows over a network: one release, charged to the table by every site, and nothing that wins it back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from endpoints_by_call import NAMES, SIMULATION, Net
+
+from feddag import FeddagError
+from feddag.federation.audit import read_entries
+from feddag.federation.policy import Policy
+from feddag.federation.row_privacy import RowPrivacy, epsilon_for
+from feddag.federation.server_endpoint import OutOfReachError, PausedError
+from feddag.federation.site_endpoint import audit_log
+from feddag.study import Study
+
+EPSILON = 8.0
+
+
+def private_study(name="test", *, parameters='mechanisms = "linear"', epsilon=EPSILON):
+    variables = "\n".join(
+        f"{each} = {{ type = 'continuous', range = [-8, 8] }}" for each in SIMULATION.silos[0].columns
+    )
+    sites = "\n".join(f"[sites.{each}]" for each in NAMES)
+    return Study.parse(
+        f'name = "{name}"\n[variables]\n{variables}\n[method]\nname = "private-search"\n'
+        f"parameters = {{ {parameters} }}\n"
+        f"{sites}\n[privacy.rows]\nepsilon = {epsilon}\ndelta = 1e-6\nexpected_rows = 300\n"
+    )
+
+
+def ledger(net, site):
+    (path,) = (net.folder / site / "tables").glob("*/row-privacy.json")
+    return path
+
+
+def releases(net, site):
+    return json.loads(ledger(net, site).read_text())["releases"]
+
+
+def lose(request_lost, *sites_lost):
+    def lost(site, request, content):
+        if site in sites_lost and request == request_lost:
+            raise OutOfReachError("gone")
+
+    return lost
+
+
+def test_the_release_is_the_sum_of_all_rows_under_the_planned_noise_and_each_site_is_charged_once(tmp_path):
+    net = Net(tmp_path, private_study())
+    learner, _ = net.learn()
+    plan = learner.plan(SIMULATION.silos[0].columns, len(NAMES))
+    exact = sum(learner.features(silo.columns).products(silo.values) for silo in SIMULATION.silos)
+    noise = (learner.release_ - exact) / (plan.share_deviation * np.sqrt(len(NAMES)))
+    assert (learner.release_ == np.rint(learner.release_)).all()
+    assert 0 < np.abs(noise).max() < 5
+    assert 0.5 < noise.std() < 1.7
+    for site in NAMES:
+        (charged,) = releases(net, site)
+        assert (charged["study"], charged["epsilon"]) == (net.study.digest, EPSILON)
+
+
+def test_two_studies_of_one_table_draw_on_one_budget(tmp_path):
+    Net(tmp_path, private_study()).learn()
+    net = Net(tmp_path, private_study("another"))
+    net.folder = tmp_path / "server-2"
+    with pytest.raises((FeddagError, PausedError)):
+        net.learn()
+    assert any("does not fit this table's privacy budget of ε=10 at δ=1e-05" in each for each in net.told)
+    for site in NAMES:
+        (path,) = (tmp_path / site / "tables").glob("*/row-privacy.json")
+        assert len(json.loads(path.read_text())["releases"]) == 1
+
+
+def test_a_site_that_starts_again_sends_the_same_noise_and_is_charged_once(tmp_path):
+    net = Net(tmp_path, private_study())
+    net.before = lose("confirm", *NAMES[:2])
+    with pytest.raises(PausedError):
+        net.learn()
+    first = releases(net, NAMES[0])
+    answer = net.sites[NAMES[0]]._memory.answer
+    net.before = lambda site, request, content: None
+    net.start(SIMULATION.silos[0])
+    net.learn()
+    assert net.sites[NAMES[0]]._memory.answer == answer
+    assert releases(net, NAMES[0]) == first
+
+
+@pytest.mark.parametrize("request_", ["work", "mask"])
+def test_the_noise_of_the_quorum_suffices_when_a_site_is_lost(tmp_path, request_):
+    net = Net(tmp_path, private_study())
+    net.before = lose(request_, NAMES[2])
+    learner, server = net.learn()
+    assert server.summed == net.study.federation.quorum == 3
+    plan = learner.plan(SIMULATION.silos[0].columns, len(NAMES))
+    assert plan.shares == 2  # one of the three knows its own share
+    kept = plan.share_deviation * np.sqrt(2) / plan.sensitivity
+    assert epsilon_for(kept, 1e-6) <= EPSILON
+
+
+def test_a_ledger_restored_from_a_backup_is_found_out(tmp_path):
+    net = Net(tmp_path, private_study())
+    before = tmp_path / "backup"
+    shutil.copytree(tmp_path / NAMES[0] / "tables", before)
+    net.learn()
+    shutil.rmtree(tmp_path / NAMES[0] / "tables")
+    shutil.copytree(before, tmp_path / NAMES[0] / "tables")
+    with pytest.raises(FeddagError, match=r"holds 0 releases, and .* knows of 1: the ledger was restored"):
+        Net(tmp_path, private_study("another"))
+
+
+def test_a_ledger_that_was_changed_is_refused(tmp_path):
+    net = Net(tmp_path, private_study())
+    net.learn()
+    path = ledger(net, NAMES[0])
+    path.write_text(path.read_text().replace('"epsilon": 8.0', '"epsilon": 0.1'))
+    with pytest.raises(FeddagError, match="does not tell what this table has spent"):
+        net.start(SIMULATION.silos[0])
+
+
+def test_the_audit_log_names_the_guarantee_and_the_state_of_the_ledger(tmp_path):
+    net = Net(tmp_path, private_study())
+    net.learn()
+    entries = read_entries(audit_log(net.memory(NAMES[0])))
+    (words,) = {each["protection"] for each in entries if "row-dp" in str(each.get("protection", ""))}
+    assert "secure sum + row-dp(ε=8, δ=1e-06) + ledger(1 of this table" in words
+    assert releases(net, NAMES[0])[0]["digest"][:16] in words
+
+
+def test_a_policy_refuses_a_study_that_reveals_too_much(tmp_path):
+    with pytest.raises(FeddagError, match=r"row_epsilon = 10.0, but the study releases within ε=20"):
+        Net(tmp_path, private_study(epsilon=20))
+    Policy(row_epsilon=25.0).check_row_privacy(RowPrivacy(20.0, 1e-6))
+
+
+def test_noise_from_a_seed_is_refused_on_a_network(tmp_path):
+    with pytest.raises(FeddagError, match="noise_seed is for simulations"):
+        Net(tmp_path, private_study(parameters="noise_seed = 1"))

@@ -1,0 +1,146 @@
+"""A graph from one noisy release: found where the noise allows, left out where it does not, and nobody told apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from feddag import FeddagError, PrivateSearch, compare, make_learner, simulate
+from feddag.federation.discrete_gaussian import system_noise
+from feddag.federation.protocol import Task
+from feddag.learners.private_search import RELEASE, ReleasingSite
+from feddag.regression.bounded_features import FeatureMap
+
+SIMULATION = simulate(5, mechanism="gp", sites=4, rows=2500, seed=3)
+RANGES = (-5.0, 5.0)
+
+
+def learner(**changes):
+    return PrivateSearch(**{"epsilon": 3.0, "ranges": RANGES, "expected_rows": 10_000, "noise_seed": 1, **changes})
+
+
+def test_it_finds_the_graph_that_enough_rows_tell():
+    found = compare(learner().fit(SIMULATION).graph_, SIMULATION.truth)
+    assert found.shd <= 1
+
+
+def test_straight_lines_with_noise_of_equal_variance_are_found_at_epsilon_1():
+    simulation = simulate(5, mechanism="linear", sites=5, rows=2000, seed=4)
+    found = learner(epsilon=1.0, ranges=(-8.0, 8.0), mechanisms="linear", noise="equal").fit(simulation)
+    assert compare(found.graph_, simulation.truth).shd <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_nothing_depends_on_anything_next_to_no_edge_is_invented(seed):
+    rng = np.random.default_rng(seed)
+    tables = {f"s{k}": rng.standard_normal((400, 6)) for k in range(3)}
+    found = learner(epsilon=1.0, ranges=(-3.0, 3.0), expected_rows=1200, noise_seed=seed).fit(tables)
+    assert len(found.graph_.edges) + len(found.graph_.undirected_edges) <= 1
+
+
+def test_a_discrete_variable_takes_its_place_in_the_same_release():
+    rng = np.random.default_rng(1)
+    frames = {}
+    for k in range(3):
+        group = rng.integers(0, 3, 3000)
+        marker = np.array([-1.5, 0.0, 1.5])[group] + rng.standard_normal(3000)
+        frames[f"s{k}"] = {"group": group, "marker": marker, "other": rng.standard_normal(3000)}
+    import pandas as pd  # noqa: PLC0415 - for this test alone
+
+    tables = {name: pd.DataFrame(frame) for name, frame in frames.items()}
+    private = learner(ranges={"marker": (-5, 5), "other": (-4, 4)}, levels={"group": 3})
+    found = private.fit(tables, kinds={"group": {"type": "categorical", "levels": [0, 1, 2]}})
+    adjacent = found.graph_.adjacency | found.graph_.adjacency.T
+    np.testing.assert_array_equal(adjacent, [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    with pytest.raises(FeddagError, match=r"'group' is categorical .* levels declares 0 levels"):
+        learner(ranges=(-5, 5)).fit(tables, kinds={"group": {"type": "categorical", "levels": [0, 1, 2]}})
+
+
+def test_without_a_seed_no_two_releases_are_alike():
+    one, two = (learner(noise_seed=None, mechanisms="linear").fit(SIMULATION).release_ for _ in range(2))
+    assert (one != two).mean() > 0.9
+
+
+def test_a_fit_that_is_resumed_asks_for_no_second_release(tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(status):
+        raise StopError
+
+    private = learner(noise_seed=None, mechanisms="linear")
+    with pytest.raises(StopError):
+        private.fit(SIMULATION, progress=stop, checkpoint=tmp_path / "state.npz")
+    first, again = (
+        learner(noise_seed=None, mechanisms="linear").fit(SIMULATION, checkpoint=tmp_path / "state.npz").release_
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranges": {}}, r"There is no range of 'x0'\. Declare which values are plausible"),
+        ({"ranges": (3, 1)}, "ranges must be a pair"),
+        ({"epsilon": 0}, "epsilon must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"quorum": 9}, "quorum must be at most the number of sites, 4"),
+        ({"levels": {"x0": 1}}, "levels must be"),
+    ],
+)
+def test_what_is_not_declared_or_protects_nothing_is_refused(changes, message):
+    with pytest.raises(FeddagError, match=message):
+        learner(**changes).fit(SIMULATION)
+
+
+def test_too_few_rows_for_the_noise_are_told():
+    tables = {f"s{k}": np.random.default_rng(k).standard_normal((12, 5)) for k in range(3)}
+    with pytest.raises(FeddagError, match="too few rows for this ε"):
+        make_learner("private-search", epsilon=0.1, ranges=(-3, 3), expected_rows=36, noise_seed=1).fit(tables)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_the_best_attack_on_many_releases_stays_below_the_claimed_epsilon(epsilon):
+    """Release with and without the worst row, attack by the likelihood ratio, and bound ε from below.
+
+    The bound (Clopper-Pearson, 99 % sure) uses that (ε, δ) allows a true positive rate of e^ε times the false one.
+    """
+    private = PrivateSearch(epsilon, 1e-6, ranges=(-1, 1), mechanisms="linear", noise="equal")
+    names = ("a", "b")
+    features, plan = private.features(names), private.plan(names, 1)
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(-0.3, 0.3, (50, 2))
+    worst = np.array([[1.0, 1.0]])
+    moved = features.products(worst)
+    scores = {}
+    for name, table in (("with", np.vstack([rows, worst])), ("without", rows)):
+        site = ReleasingSite("s", table, features, system_noise)
+        task = Task(RELEASE.name, 0, {"deviation": plan.share_deviation}, {}, (0,))
+        base = features.products(rows)
+        scores[name] = np.array([(site.answer(task).arrays["products"] - base) @ moved for _ in range(3000)])
+    threshold = np.quantile(scores["without"][:1500], 0.95)
+    caught, alarms = ((scores[name][1500:] > threshold).sum() for name in ("with", "without"))
+    least_caught = beta.ppf(0.01, caught, 1500 - caught + 1)
+    most_alarms = beta.ppf(0.99, alarms + 1, 1500 - alarms)
+    found = math.log(max((least_caught - 1e-6) / most_alarms, 1.0))
+    assert found <= epsilon
+    assert caught > alarms  # the attack is a real one
+
+
+def test_the_membership_attack_on_a_release_is_no_better_than_epsilon_allows():
+    features = FeatureMap(((-3.0, 3.0),) * 5, (0,) * 5, 4, 0)
+    rng = np.random.default_rng(1)
+    for epsilon in (1.0, 10.0):
+        private = PrivateSearch(epsilon, 1e-6)
+        deviation = private.privacy.multiplier * features.sensitivity
+        moved = np.array([features.products(row[None]) for row in rng.standard_normal((300, 5))])
+        noise = np.rint(deviation * rng.standard_normal((2, *moved.shape)))
+        inside = ((moved / 2 + noise[0]) * moved).sum(axis=1)
+        outside = ((noise[1] - moved / 2) * moved).sum(axis=1)
+        auc = (inside[:, None] > outside).mean()
+        most = 0.5 * (1 + math.erf(1 / private.privacy.multiplier / 2))
+        assert auc <= most + 3 * math.sqrt(0.25 / 300)
