@@ -13,7 +13,8 @@
 | `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it;              |
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
-| `[trust]`           | `assess`: whether sites on a network hold the learned graph against their rows              |
+| `[trust]`           | what sites on a network do with the learned graph: `assess` (hold it against their rows),   |
+|                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables)  |
 
 Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
 """
@@ -130,6 +131,24 @@ class TrustTerms:
 
     assess: bool
     """Off by default: it needs further sums, of moments of all variables and of scores of graphs."""
+    bootstraps: int = 0
+    """How many times every site draws its rows again, for the graph's stability."""
+    leave_one_out: bool = False
+    """Whether the graph is learned without each site, too: such sums, held against the others, tell about one site."""
+    mechanisms: bool = False
+    """Whether sites compare their mechanisms with common ones."""
+    effects: tuple[tuple[str, str], ...] = ()
+    """Pairs of a cause and an effect whose total effect is estimated."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of the file's table: what is off by default stands there only where it is on."""
+        further = {
+            "bootstraps": self.bootstraps,
+            "leave_one_out": self.leave_one_out,
+            "mechanisms": self.mechanisms,
+            "effects": [list(pair) for pair in self.effects],
+        }
+        return {"assess": self.assess} | {key: value for key, value in further.items() if value}
 
 
 @dataclass(frozen=True)
@@ -165,6 +184,7 @@ class Study:
         top = _Table(source, "", document, _TABLES["study"])
         variables = _variables(top.table("variables", required=True))
         sites = _sites(top.table("sites"), [variable.name for variable in variables])
+        federation = _federation(top.table("federation"), len(sites))
         privacy = _privacy(top.table("privacy"), len(sites))
         return cls(
             name=top.take("name", _NAME),
@@ -173,9 +193,9 @@ class Study:
             preparation=Preparation(**top.table("data").all(PREPARATION)),
             knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
             sites=sites,
-            federation=_federation(top.table("federation"), len(sites)),
+            federation=federation,
             privacy=privacy,
-            trust=_trust(top.table("trust"), privacy),
+            trust=_trust(top.table("trust"), variables, federation, privacy),
             source=source,
         )
 
@@ -190,7 +210,7 @@ class Study:
             "sites": {site.name: _described_site(site) for site in self.sites},
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
-            "trust": asdict(self.trust),
+            "trust": self.trust.document(),
         }
 
     @cached_property
@@ -313,7 +333,7 @@ _TABLES = {
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential"),
-    "trust": ("assess",),
+    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects"),
     "differential": ("epsilon", "delta", "clip", "rounds"),
 }
 """The keys of each table whose keys are not names that the user gives."""
@@ -546,14 +566,53 @@ def _privacy(table: _Table, sites: int) -> PrivacyTerms:
     return PrivacyTerms(secure_sum, differential)
 
 
-def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
-    assess = table.take("assess", constraints.boolean, False)
-    if assess and privacy.differential is not None:
+def _trust(
+    table: _Table, variables: Sequence[Variable], federation: FederationTerms, privacy: PrivacyTerms
+) -> TrustTerms:
+    terms = TrustTerms(
+        table.take("assess", constraints.boolean, False),
+        table.take("bootstraps", constraints.whole(0), 0),
+        table.take("leave_one_out", constraints.boolean, False),
+        table.take("mechanisms", constraints.boolean, False),
+        tuple((cause, effect) for cause, effect in table.take("effects", constraints.edges, [])),
+    )
+    asked = [key for key, value in asdict(terms).items() if value]
+    if asked and privacy.differential is not None:
         raise FeddagError(
-            f"{table.where('assess')} cannot be true beside privacy.differential: its sums have no noise, and no "
-            "budget covers them. Set it to false, or leave out privacy.differential."
+            f"{table.where(asked[0])} cannot be asked for beside privacy.differential: its sums have no noise, and no "
+            "budget covers them. Leave it out, or leave out privacy.differential."
         )
-    return TrustTerms(assess)
+    if terms.leave_one_out and privacy.secure_sum and federation.minimum_sites > 1:
+        raise FeddagError(
+            f"{table.where('leave_one_out')} has sums without each site, which tell about that site alone, and "
+            f"federation.minimum_sites is {federation.minimum_sites}. Leave it out, or set minimum_sites = 1 there and "
+            "in all policies."
+        )
+    discrete = [variable.name for variable in variables if variable.kind.discrete]
+    if terms.mechanisms and discrete:
+        raise FeddagError(
+            f"{table.where('mechanisms')} needs sums over the rows of single levels of "
+            f"{', '.join(map(repr, discrete))}, which no site on a network answers. Leave it out."
+        )
+    _check_effects(table, terms.effects, {variable.name: variable for variable in variables})
+    return terms
+
+
+def _check_effects(table: _Table, pairs: Iterable[tuple[str, str]], variables: Mapping[str, Variable]) -> None:
+    for pair in pairs:
+        if pair[0] == pair[1]:
+            raise FeddagError(f"{table.where('effects')} has {pair[0]!r} as its own effect. Name two variables.")
+        for name in pair:
+            if name not in variables:
+                raise FeddagError(
+                    f"{table.where('effects')} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                    f"{_suggestion(name, variables)}"
+                )
+            if len(variables[name].kind.levels) > 2:
+                raise FeddagError(
+                    f"{table.where('effects')} has {name!r} of {len(variables[name].kind.levels)} levels, and effects "
+                    "are those of numbers and binary variables. Leave it out, or merge levels."
+                )
 
 
 def _differential(table: _Table) -> DifferentialPrivacy:

@@ -154,8 +154,7 @@ def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learne
         def fit(progress: Progress) -> Learner:
             learned = connected.run(progress)
             folder.record |= connected.record
-            if connected.assessment is not None:
-                folder.keep_assessment(connected.assessment)
+            folder.keep_checks(connected.checks)
             return learned
 
         def learn(progress: Progress) -> Learner:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
-from feddag.trust import Assessment
+from feddag.trust.graph_checks import GraphChecks
 
 if TYPE_CHECKING:
     from feddag.federation.identities import SiteIdentity, Trust
@@ -97,8 +97,8 @@ class Analyst(Protocol):
 
     record: dict[str, Any]
     """What a finished study adds to the run's record."""
-    assessment: Assessment | None
-    """The checks of the learned graph, if the study has them."""
+    checks: GraphChecks
+    """What a finished study has found out about the learned graph."""
 
     def run(self, progress: Progress) -> Learner:
         """Have the server run the study, and return what was learned, whatever happens on the way."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from feddag.deployment.cells import check_cells
-from feddag.deployment.server import assess, learn
-from feddag.deployment.study_tasks import SET_SCALE, federated_learner, known_tasks, study_tasks
+from feddag.deployment.server import check_graph, learn
+from feddag.deployment.study_tasks import SET_SCALE, federated_learner, known_tasks, study_replicates, study_tasks
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
@@ -20,6 +20,7 @@ from feddag.federation.differential_privacy import Accountant, PrivateSite, nois
 from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
+from feddag.federation.side_by_side import JointSite
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
@@ -96,8 +97,7 @@ def build_site(
 
 def follow_study(study: Study, federation: Federation) -> None:
     """Run a study's learner and its checks as the server does, for what they ask and not for what they find."""
-    learner = learn(study, federation, lambda status: None)
-    assess(study, learner, federation, lambda message: None)
+    check_graph(study, learn(study, federation, lambda status: None), federation)
 
 
 class StudyTable:
@@ -113,6 +113,8 @@ class StudyTable:
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
+        self._replicates = study_replicates(study, self._learner)
+        self._joint: JointSite | None = None
         if study.preparation.scale != "federated":
             self._take_up(silo)
 
@@ -125,6 +127,8 @@ class StudyTable:
             return scale_site(self._silo).answer(task)
         if self._site is None:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
+        if self._joint is not None and self._replicates is not None and task.name in self._replicates.tasks():
+            return self._joint.answer(task)
         return (self._trust if self._trust and task.name in self._checks else self._site).answer(task)
 
     def _begin(self, moments: ColumnScale) -> None:
@@ -134,19 +138,23 @@ class StudyTable:
     def _take_up(self, silo: Silo) -> None:
         self._site = self._learner.site(silo, self._position)
         self._trust = TrustSite(silo) if self._checks else None
+        self._joint = None if self._replicates is None else self._replicates.site(silo, self._position)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Return the common units, if they are known, and the state of the learner's site."""
-        scale = {} if self._scale is None else prefixed("scale", self._scale._asdict())
-        return scale if self._site is None else scale | prefixed("site", self._site.snapshot())
+        """Return the common units, if they are known, and the state of the learner's sites."""
+        state = {} if self._scale is None else prefixed("scale", self._scale._asdict())
+        for name, site in (("site", self._site), ("replicates", self._joint)):
+            state |= {} if site is None else prefixed(name, site.snapshot())
+        return state
 
     def restore(self, state: Arrays) -> None:
         """Take up what `snapshot` gave."""
         scale = under("scale", state)
         if scale and self._scale is None:
             self._begin(ColumnScale(**scale))
-        if self._site is not None:
-            self._site.restore(under("site", state))
+        for name, site in (("site", self._site), ("replicates", self._joint)):
+            if site is not None:
+                site.restore(under(name, state))
 
 
 def _with_noise(study: Study, site: Site, folder: Path) -> Site:

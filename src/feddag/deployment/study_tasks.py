@@ -9,6 +9,7 @@ from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
 from feddag.regression.moments import COVARIANCE, SCALE
 from feddag.study import Study
+from feddag.trust.replicates import REPLICATE_TASKS, Replicates
 from feddag.trust.tasks import ASSESSMENT_TASKS, assessment_tasks
 
 SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
@@ -58,7 +59,23 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
         tasks |= SCALE.bounded(continuous)
         moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
         tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
-    return tasks | (assessment_tasks(study.kinds) if study.trust.assess else {})
+    return tasks | check_tasks(study)
+
+
+def check_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return the tasks of the checks of the study's graph."""
+    assessment = assessment_tasks(study.kinds) if study.trust.assess else {}
+    replicates = study_replicates(study, federated_learner(study))
+    return assessment | (replicates.tasks() if replicates else {})
+
+
+def study_replicates(study: Study, learner: FederatedLearner) -> Replicates | None:
+    """Return the replicates by which the study measures its graph's stability; `None` if it does not."""
+    terms = study.trust
+    if not terms.bootstraps and not terms.leave_one_out:
+        return None
+    sites = tuple(site.name for site in study.sites)
+    return Replicates(learner, study.columns, sites, terms.bootstraps, terms.leave_one_out)
 
 
 def known_tasks() -> dict[str, TaskSpec]:
@@ -66,4 +83,4 @@ def known_tasks() -> dict[str, TaskSpec]:
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
-    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS))
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS, *REPLICATE_TASKS))

@@ -213,12 +213,13 @@ class SiteEndpoint:
         name, sites = self._name, len(self._terms.sites)
         spec = find_task(name, task, self._tasks)
         spec.check_task(name, task, sites)
-        self._policy.check_task(
-            task.name,
-            rounds_answered=self._memory.answered - (self._memory.round == round_),
-            sites=len(task.participants),
-            protected=self._terms.secure_sum,
-        )
+        for asked in spec.names(task):
+            self._policy.check_task(
+                asked,
+                rounds_answered=self._memory.answered - (self._memory.round == round_),
+                sites=len(task.participants),
+                protected=self._terms.secure_sum,
+            )
         self._log.declare(spec)
         answer = self._answer(spec, task, question, round_)
         if self._terms.sites.index(self._name) not in task.participants:

@@ -11,11 +11,11 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import joblib
 import numpy as np
@@ -59,6 +59,24 @@ class Stability:
     bootstraps: list[Adjacency]
     without: dict[str, Adjacency]
     """By the site that was left out; empty where there is one site only."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return {
+            "names": list(self.learned.names),
+            "learned": self.learned.adjacency.tolist(),
+            "bootstraps": [graph.tolist() for graph in self.bootstraps],
+            "without": {site: graph.tolist() for site, graph in self.without.items()},
+        }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Take up what `document` returned."""
+        return cls(
+            CausalGraph(np.array(document["learned"], dtype=np.int8), document["names"]),
+            [np.array(graph, dtype=np.int8) for graph in document["bootstraps"]],
+            {site: np.array(graph, dtype=np.int8) for site, graph in document["without"].items()},
+        )
 
     def table(self) -> pd.DataFrame:
         """Return a row per edge."""

@@ -94,7 +94,7 @@ class StudyServer(FLComponent):
         return {
             "status": "finished",
             "message": result.message,
-            "assessment": None if result.assessment is None else result.assessment.to_json(),
+            "checks": result.checks.document(),
             "record": result.record,
         }
 
