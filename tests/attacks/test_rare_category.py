@@ -219,7 +219,7 @@ def test_rows_laid_aside_are_as_many_as_a_cell(rows, laid_aside):
         check_site(study, silo, Policy())
     else:
         with pytest.raises(
-            FeddagError, match=f"lay aside {laid_aside} rows of {rows}. Have the study set trust.assess"
+            FeddagError, match=f"lay aside {laid_aside} rows of {rows}. Have the study do without trust.assess"
         ):
             check_site(study, silo, Policy())
 

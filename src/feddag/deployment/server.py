@@ -20,7 +20,9 @@ from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale
 from feddag.study import Study
 from feddag.trust.assessment import assess_federation
+from feddag.trust.effects import effect_of_sums
 from feddag.trust.graph_checks import GraphChecks
+from feddag.trust.mechanisms import mechanisms_of_sums
 from feddag.trust.sortability import is_unit_free
 
 
@@ -104,6 +106,13 @@ def check_graph(
     if replicates := study_replicates(study, learner):
         rows = study.federation.maximum_rows
         wanted["stability"] = lambda: replicates.learn(federation, maximum_weight=rows, progress=progress)
+    if study.trust.mechanisms:
+        fewest = study.federation.minimum_sites
+        wanted["mechanisms"] = lambda: mechanisms_of_sums(learner.guessed_graph, federation, study.columns, fewest)
+    if study.trust.effects:
+        wanted["effects"] = lambda: tuple(
+            effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
+        )
     found: dict[str, Any] = {}
     for what, check in wanted.items():
         try:
@@ -120,6 +129,8 @@ def check_graph(
 _MISSING = {
     "assessment": "The graph is not assessed",
     "stability": "The graph's stability is not known",
+    "mechanisms": "The sites' mechanisms are not compared",
+    "effects": "The effects are not estimated",
 }
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from feddag.deployment.cells import check_cells
 from feddag.deployment.server import check_graph, learn
-from feddag.deployment.study_tasks import SET_SCALE, federated_learner, known_tasks, study_replicates, study_tasks
+from feddag.deployment.study_tasks import (
+    SET_SCALE,
+    federated_learner,
+    known_tasks,
+    study_replicates,
+    study_tasks,
+    trust_tasks,
+)
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
@@ -22,13 +30,17 @@ from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.side_by_side import JointSite
 from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.files import atomic_write
 from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
 from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
-from feddag.trust.sites import TrustSite
-from feddag.trust.tasks import assessment_tasks
+from feddag.trust.sites import MechanismFit, TrustSite
+from feddag.trust.tasks import MECHANISMS
+
+OWN_MECHANISMS = "mechanisms.csv"
+"""The site's own file about its mechanisms, in what it remembers of the study."""
 
 
 def tables_folder() -> Path:
@@ -81,10 +93,12 @@ def build_site(
     """
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
+    keep = partial(_keep_mechanisms, study, folder, report)
+    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep)
     return SiteEndpoint(
         folder,
         study_terms(study),
-        _with_noise(study, StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell)), folder),
+        _with_noise(study, table, folder),
         identity=identity,
         tasks=study_tasks(study),
         learn=partial(follow_study, study),
@@ -95,6 +109,22 @@ def build_site(
     )
 
 
+def _keep_mechanisms(
+    study: Study, folder: Path, report: Callable[[str], None], mechanisms: Sequence[MechanismFit]
+) -> None:
+    """Write what a site has found out about its own mechanisms, and tell its operator; nothing of it leaves."""
+    rows = [
+        {"effect": name, **fit._asdict(), "differs": fit.differs}
+        for name, fit in zip(study.columns, mechanisms, strict=True)
+    ]
+    path = folder / OWN_MECHANISMS
+    with atomic_write(path) as stream:
+        pd.DataFrame(rows).to_csv(stream, index=False, lineterminator="\n")
+    differing = [row["effect"] for row in rows if row["differs"]]
+    words = f"differ here for {', '.join(differing)}" if differing else "are those of the others"
+    report(f"mechanisms {words}; see {path}, which stays here")
+
+
 def follow_study(study: Study, federation: Federation) -> None:
     """Run a study's learner and its checks as the server does, for what they ask and not for what they find."""
     check_graph(study, learn(study, federation, lambda status: None), federation)
@@ -103,12 +133,26 @@ def follow_study(study: Study, federation: Federation) -> None:
 class StudyTable:
     """A site's table in the study's units, and the learner's site on it."""
 
-    def __init__(self, study: Study, silo: Silo, learner: FederatedLearner | None = None) -> None:
-        """Stand ready; `learner` is the study's, for those who have built it already."""
+    def __init__(
+        self,
+        study: Study,
+        silo: Silo,
+        learner: FederatedLearner | None = None,
+        keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+    ) -> None:
+        """Stand ready.
+
+        Args:
+            study: The study.
+            silo: The site's table.
+            learner: The study's, for those who have built it already.
+            keep: Takes what the site finds out about its own mechanisms, for the site alone.
+        """
         self.name = silo.name
         self._learner = learner or federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
-        self._checks = set(assessment_tasks(study.kinds)) if study.trust.assess else set()
+        self._checks = set(trust_tasks(study))
+        self._keep = keep
         self._silo = silo
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
@@ -129,7 +173,12 @@ class StudyTable:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
         if self._joint is not None and self._replicates is not None and task.name in self._replicates.tasks():
             return self._joint.answer(task)
-        return (self._trust if self._trust and task.name in self._checks else self._site).answer(task)
+        if self._trust is None or task.name not in self._checks:
+            return self._site.answer(task)
+        answer = self._trust.answer(task)
+        if self._trust.mechanisms is not None and task.name == MECHANISMS.name:
+            self._keep(self._trust.mechanisms)
+        return answer
 
     def _begin(self, moments: ColumnScale) -> None:
         self._scale = moments

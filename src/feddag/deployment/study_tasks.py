@@ -10,7 +10,7 @@ from feddag.learners.registry import METHODS
 from feddag.regression.moments import COVARIANCE, SCALE
 from feddag.study import Study
 from feddag.trust.replicates import REPLICATE_TASKS, Replicates
-from feddag.trust.tasks import ASSESSMENT_TASKS, assessment_tasks
+from feddag.trust.tasks import NETWORK_TASKS, assessment_tasks, effect_tasks, mechanism_tasks
 
 SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
 
@@ -64,9 +64,16 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
 
 def check_tasks(study: Study) -> dict[str, TaskSpec]:
     """Return the tasks of the checks of the study's graph."""
-    assessment = assessment_tasks(study.kinds) if study.trust.assess else {}
     replicates = study_replicates(study, federated_learner(study))
-    return assessment | (replicates.tasks() if replicates else {})
+    return trust_tasks(study) | (replicates.tasks() if replicates else {})
+
+
+def trust_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return those of them that `feddag.trust.sites.TrustSite` answers."""
+    terms, nodes = study.trust, len(study.columns)
+    found = assessment_tasks(study.kinds) if terms.assess else {}
+    found |= mechanism_tasks(nodes) if terms.mechanisms else {}
+    return found | (effect_tasks(nodes) if terms.effects else {})
 
 
 def study_replicates(study: Study, learner: FederatedLearner) -> Replicates | None:
@@ -83,4 +90,4 @@ def known_tasks() -> dict[str, TaskSpec]:
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
-    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS, *REPLICATE_TASKS))
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS))

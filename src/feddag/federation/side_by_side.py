@@ -1,10 +1,10 @@
 """Learners that run side by side on the same sites: one round carries the questions of all of them.
 
 Each learner is a *lane*. It asks its own tasks, of all sites or of some; a joint task holds, under the number of each
-lane, what this lane asks now, and the joint answer what the site answers to it. So a hundred learners take about as many
-rounds as the slowest of them alone.
+lane, what this lane asks now, and the joint answer what the site answers to it. So a hundred learners take about as
+many rounds as the slowest of them alone.
 
-Inside a joint task, numbers and arrays are named `LANE/TASK/NAME`, and the number `LANE/TASK` is the round of that lane.
+Inside a joint task, numbers and arrays are named `LANE/TASK/NAME`, and the number `LANE/TASK` is the lane's round.
 Inside a joint answer, arrays are named `LANE/TASK/DTYPE/NAME` and hold the answer times its weight, and
 `LANE/TASK/weight` is the weight: lanes may ask for different tasks, whose answers weigh differently.
 """

@@ -407,6 +407,11 @@ class SiteEndpoint:
         self._memory = memory
         return encoded
 
+    @property
+    def numbers_per_value(self) -> float:
+        """How many numbers have left this site's table, for each of its values."""
+        return self._numbers.per_value
+
     def close(self) -> None:
         """Close the audit log, and follow the study no more."""
         self._course.close()

@@ -264,6 +264,11 @@ class Run:
                 stream.write(checks.assessment.to_json())
         if checks.stability is not None:
             files.write_table(checks.stability.table(), self.folder / files.STABILITY)
+        if checks.mechanisms is not None:
+            files.write_table(checks.mechanisms, self.folder / files.MECHANISMS)
+        if checks.effects:
+            kept = self.effects_kept() | {(each.cause, each.effect): each for each in checks.effects}
+            files.write_json(self.folder / files.EFFECTS, [each.as_dict() for each in kept.values()])
 
     def stability(
         self, *, bootstraps: int = 20, jobs: int = 1, seed: int = 0, progress: Progress | None = None
@@ -293,7 +298,7 @@ class Run:
         found = self.mechanisms_table()
         if found is None:
             found = mechanisms_by_site(self.result().guessed_graph, self.silos())
-            files.write_table(found, self.folder / files.MECHANISMS)
+            self.keep_checks(GraphChecks(mechanisms=found))
         return found
 
     def mechanisms_table(self) -> pd.DataFrame | None:
@@ -305,7 +310,7 @@ class Run:
         kept = self.effects_kept()
         if (cause, effect) not in kept:
             kept[cause, effect] = total_effect(self.result(), self.silos(), cause, effect)
-            files.write_json(self.folder / files.EFFECTS, [each.as_dict() for each in kept.values()])
+            self.keep_checks(GraphChecks(effects=(kept[cause, effect],)))
         return kept[cause, effect]
 
     def effects_kept(self) -> dict[tuple[str, str], TotalEffect]:

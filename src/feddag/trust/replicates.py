@@ -1,7 +1,7 @@
 """Stability on any engine: all replicates learn side by side, each site draws its own rows, and only sums leave it.
 
-`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. Draws and figures
-are the same.
+`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. Draws and
+figures are the same.
 """
 
 from __future__ import annotations
