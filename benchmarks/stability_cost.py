@@ -1,4 +1,4 @@
-"""What 50 bootstraps cost beside the fit: seconds, rounds and bytes of a study with secure sums, all ends in one process.
+"""What 50 bootstraps cost beside the fit: seconds, rounds and bytes of a study with secure sums, all in one process.
 
 Type: python benchmarks/stability_cost.py [--variables 10] [--sites 4] [--rows 300] [--bootstraps 50]
 """

@@ -3,6 +3,7 @@
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
 | `name`              | what the study is called                                                                    |
+| `follows`           | the digest of a study that this one goes on from, such as with next month's tables          |
 | `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
 |                     | that stand for missing                                                                      |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
@@ -63,6 +64,10 @@ _NAME = constraints.Constraint(
 )
 _TEXT = constraints.Constraint("a text", lambda value: isinstance(value, str) and value != "")
 _TABLE = constraints.Constraint("a table", lambda value: isinstance(value, dict))
+_DIGEST = constraints.Constraint(
+    "the digest of a study, 64 hexadecimal digits as of: feddag study check",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
+)
 _IDENTITY = constraints.Constraint(
     "an Ed25519 public key of 64 hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
@@ -165,12 +170,14 @@ class Study:
     federation: FederationTerms
     privacy: PrivacyTerms
     trust: TrustTerms
+    follows: str | None = None
+    """The digest of a study that this one goes on from. It makes this one another, even if all else is the same."""
     source: str = field(default="The study", compare=False)
     """The file, for errors."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a study from its file."""
+        """Read a study from its file: TOML, or the same content as JSON in a file of that ending."""
         return cls.of(_toml(path), os.fspath(path))
 
     @classmethod
@@ -196,6 +203,7 @@ class Study:
             federation=federation,
             privacy=privacy,
             trust=_trust(top.table("trust"), variables, federation, privacy),
+            follows=top.take("follows", _DIGEST, None),
             source=source,
         )
 
@@ -211,6 +219,7 @@ class Study:
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
             "trust": self.trust.document(),
+            **({} if self.follows is None else {"follows": self.follows}),
         }
 
     @cached_property
@@ -318,14 +327,16 @@ def _toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return json.loads(text) if source.endswith(".json") else tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        raise FeddagError(f"{source} is no JSON: {error}. Restore it from a copy.") from None
     except tomllib.TOMLDecodeError as error:
         raise FeddagError(f"{source} is no TOML: {error}. Mend that place.") from None
 
 
 _REQUIRED = object()
 _TABLES = {
-    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
+    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust", "follows"),
     "variable": ("type", "levels", "merge", "unit", "missing"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),

@@ -18,6 +18,7 @@ from feddag.study import Study
 from feddag.trust.graph_checks import GraphChecks
 
 if TYPE_CHECKING:
+    from feddag.deployment.offers import Studies
     from feddag.federation.identities import SiteIdentity, Trust
 
 SERVER, ANALYST = "server", "analyst"
@@ -65,6 +66,10 @@ class Kit(Protocol):
 
     def trust(self) -> Trust:
         """Return whom the participant believes."""
+        ...
+
+    def studies(self) -> Studies:
+        """Return the studies that the participant has agreed to, and those that were offered."""
         ...
 
 

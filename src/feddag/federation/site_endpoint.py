@@ -152,8 +152,8 @@ class SiteEndpoint:
         document, arrays = load_checkpoint(self._path)
         if document.pop("data") != self._data:
             raise FeddagError(
-                f"Site {self._name!r}: the data have changed since the study began. Restore them, or have a "
-                "new study begun."
+                f"Site {self._name!r}: the data have changed since the study began. Restore them; or, if they changed "
+                f'on purpose, have all agree on a study with the line: follows = "{self._terms.study}"'
             )
         self._memory = _Memory.of(document, arrays)
         self._site.restore(self._memory.after)

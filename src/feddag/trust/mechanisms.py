@@ -36,8 +36,8 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
 
     Returns:
         A row for each variable and site: `effect`, `causes`, `site`, `r2`, `own_gain`; then, of all sites together,
-        `mean_own_gain` with its `error`, whether the mechanism `differs`, and the number of sites whose own is certainly
-        better (`sites_differing`). Gains are in nats per row held out.
+        `mean_own_gain` with its `error`, whether the mechanism `differs`, and the number of sites whose own is
+        certainly better (`sites_differing`). Gains are in nats per row held out.
     """
     silos = read_silos(silos)
     columns, levels = silos[0].columns, level_counts(silos[0].kinds)

@@ -21,6 +21,7 @@ from feddag.deployment.engine import Standing
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.deployment.flare.kits import Kit
+from feddag.deployment.offers import to_offer
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
 from feddag.learners.base import Learner
@@ -131,7 +132,7 @@ class Analyst:
         terms = self._study.federation
         with TemporaryDirectory() as folder:
             job = Path(folder) / self._study.name
-            write_job(job, self._study.name, self._study.digest, sites, terms.quorum, _START)
+            write_job(job, self._study.name, self._study.digest, sites, terms.quorum, _START, to_offer(self._study))
             return self._asked(lambda session: session.submit_job(str(job)))
 
     def _follow(self, job: str, progress: Progress) -> _Outcome:
