@@ -63,8 +63,8 @@ def show_effect(found: TotalEffect, format: str) -> None:  # noqa: A002 - as abo
         if each.tau2 is not None:
             console.print(
                 f"If these sites stand for others, adjusted for {each.adjusted_for or 'nothing'}: {each.pooled:.3g}, "
-                f"with 95 % confidence between {each.low:.3g} and {each.high:.3g}; sites differ by {each.tau2**0.5:.2g} "
-                "(standard deviation) beyond chance.",
+                f"with 95 % confidence between {each.low:.3g} and {each.high:.3g}; sites differ by "
+                f"{each.tau2**0.5:.2g} (standard deviation) beyond chance.",
                 markup=False,
                 soft_wrap=True,
             )
