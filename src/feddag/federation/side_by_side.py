@@ -106,10 +106,9 @@ class JointTaskSpec(TaskSpec):
             lane, _, code = key.partition("/")
             if not lane.isdecimal() or int(lane) >= len(self.members) or code not in names:
                 raise FeddagError(f"{task.name} asks {key}, which is no task of this study's learners.")
-            numbers, arrays = (
-                {name.removeprefix(f"{key}/"): each for name, each in some.items() if name.startswith(f"{key}/")}
-                for some in (task.numbers, task.arrays)
-            )
+            start = f"{key}/"
+            numbers = {name.removeprefix(start): each for name, each in task.numbers.items() if name.startswith(start)}
+            arrays = under(key, task.arrays)
             members = self.members[int(lane)]
             if not set(task.participants) <= set(members):
                 raise FeddagError(f"{task.name} asks sites for {key} that do not take part in it.")
