@@ -86,7 +86,14 @@ RESULTS = (
         "report",
         "deployment/network/test_results.py::test_all_results_reach_the_run_s_folder_as_those_of_one_process_do",
     ),
-    Result("parameters chosen by rows laid aside", "tune", (), "", "", "not yet"),
+    Result(
+        "parameters compared by rows laid aside",
+        "tune",
+        ("grid",),
+        "federation run",
+        "deployment/network/test_results.py::test_parameters_are_compared_as_in_one_process",
+        "the fit itself has the study's own parameters",
+    ),
     Result("what the study releases", "disclosure", (), "disclosure", "", "at a site, by its own table or its log"),
 )
 

@@ -15,7 +15,8 @@
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`, and in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds`         |
 | `[trust]`           | what sites on a network do with the learned graph: `assess` (hold it against their rows),   |
-|                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables)  |
+|                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables), |
+|                     | `grid` (parameters to compare)                                                              |
 
 Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
 """
@@ -64,6 +65,10 @@ _NAME = constraints.Constraint(
 )
 _TEXT = constraints.Constraint("a text", lambda value: isinstance(value, str) and value != "")
 _TABLE = constraints.Constraint("a table", lambda value: isinstance(value, dict))
+_GRID = constraints.Constraint(
+    "a table of parameters, each with a list of values to try, such as { l1 = [0.01, 0.1] }",
+    lambda value: isinstance(value, dict) and all(isinstance(each, list) and each for each in value.values()),
+)
 _DIGEST = constraints.Constraint(
     "the digest of a study, 64 hexadecimal digits as of: feddag study check",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
@@ -144,6 +149,8 @@ class TrustTerms:
     """Whether sites compare their mechanisms with common ones."""
     effects: tuple[tuple[str, str], ...] = ()
     """Pairs of a cause and an effect whose total effect is estimated."""
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Values of the method's parameters whose combinations are compared by rows that sites lay aside."""
 
     def document(self) -> dict[str, Any]:
         """Return the content of the file's table: what is off by default stands there only where it is on."""
@@ -152,6 +159,7 @@ class TrustTerms:
             "leave_one_out": self.leave_one_out,
             "mechanisms": self.mechanisms,
             "effects": [list(pair) for pair in self.effects],
+            "grid": dict(self.grid),
         }
         return {"assess": self.assess} | {key: value for key, value in further.items() if value}
 
@@ -344,7 +352,7 @@ _TABLES = {
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential"),
-    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects"),
+    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid"),
     "differential": ("epsilon", "delta", "clip", "rounds"),
 }
 """The keys of each table whose keys are not names that the user gives."""
@@ -586,6 +594,7 @@ def _trust(
         table.take("leave_one_out", constraints.boolean, False),
         table.take("mechanisms", constraints.boolean, False),
         tuple((cause, effect) for cause, effect in table.take("effects", constraints.edges, [])),
+        table.take("grid", _GRID, {}),
     )
     asked = [key for key, value in asdict(terms).items() if value]
     if asked and privacy.differential is not None:

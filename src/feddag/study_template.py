@@ -139,4 +139,5 @@ assess = false                        # true: sites on a network also hold the g
 # leave_one_out = false               # learn without each site, too: needs minimum_sites = 1
 # mechanisms = true                   # how many sites differ in how causes act; continuous variables alone
 # effects = [["age", "pain"]]         # by how much a cause changes an effect
+# grid = {{ l1 = [0.01, 0.1] }}         # parameters of the method to compare by rows laid aside
 """

@@ -18,6 +18,7 @@ from feddag.federation.server_endpoint import Call, ServerEndpoint, UnansweredEr
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale
+from feddag.selection import Candidates
 from feddag.study import Study
 from feddag.trust.assessment import assess_federation
 from feddag.trust.effects import effect_of_sums
@@ -113,6 +114,9 @@ def check_graph(
         wanted["effects"] = lambda: tuple(
             effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
         )
+    if candidates := Candidates.of(study):
+        rows = study.federation.maximum_rows
+        wanted["tuning"] = lambda: candidates.learn(federation, maximum_weight=rows)
     found: dict[str, Any] = {}
     for what, check in wanted.items():
         try:
@@ -131,6 +135,7 @@ _MISSING = {
     "stability": "The graph's stability is not known",
     "mechanisms": "The sites' mechanisms are not compared",
     "effects": "The effects are not estimated",
+    "tuning": "The parameters are not compared",
 }
 
 

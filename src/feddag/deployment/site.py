@@ -16,8 +16,8 @@ from feddag.deployment.server import check_graph, learn
 from feddag.deployment.study_tasks import (
     SET_SCALE,
     federated_learner,
+    joint_checks,
     known_tasks,
-    study_replicates,
     study_tasks,
     trust_tasks,
 )
@@ -157,8 +157,9 @@ class StudyTable:
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
-        self._replicates = study_replicates(study, self._learner)
-        self._joint: JointSite | None = None
+        self._joint_checks = joint_checks(study, self._learner)
+        self._joint: dict[str, JointSite] = {}
+        """By the name of the task."""
         if study.preparation.scale != "federated":
             self._take_up(silo)
 
@@ -171,8 +172,8 @@ class StudyTable:
             return scale_site(self._silo).answer(task)
         if self._site is None:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
-        if self._joint is not None and self._replicates is not None and task.name in self._replicates.tasks():
-            return self._joint.answer(task)
+        if task.name in self._joint:
+            return self._joint[task.name].answer(task)
         if self._trust is None or task.name not in self._checks:
             return self._site.answer(task)
         answer = self._trust.answer(task)
@@ -187,23 +188,26 @@ class StudyTable:
     def _take_up(self, silo: Silo) -> None:
         self._site = self._learner.site(silo, self._position)
         self._trust = TrustSite(silo) if self._checks else None
-        self._joint = None if self._replicates is None else self._replicates.site(silo, self._position)
+        for check in self._joint_checks:
+            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return the common units, if they are known, and the state of the learner's sites."""
         state = {} if self._scale is None else prefixed("scale", self._scale._asdict())
-        for name, site in (("site", self._site), ("replicates", self._joint)):
-            state |= {} if site is None else prefixed(name, site.snapshot())
+        for name, site in self._sites():
+            state |= prefixed(name, site.snapshot())
         return state
+
+    def _sites(self) -> list[tuple[str, Site]]:
+        return [*([("site", self._site)] if self._site is not None else []), *self._joint.items()]
 
     def restore(self, state: Arrays) -> None:
         """Take up what `snapshot` gave."""
         scale = under("scale", state)
         if scale and self._scale is None:
             self._begin(ColumnScale(**scale))
-        for name, site in (("site", self._site), ("replicates", self._joint)):
-            if site is not None:
-                site.restore(under(name, state))
+        for name, site in self._sites():
+            site.restore(under(name, state))
 
 
 def _with_noise(study: Study, site: Site, folder: Path) -> Site:

@@ -8,6 +8,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
 from feddag.regression.moments import COVARIANCE, SCALE
+from feddag.selection import CANDIDATES, Candidates
 from feddag.study import Study
 from feddag.trust.replicates import REPLICATE_TASKS, Replicates
 from feddag.trust.tasks import NETWORK_TASKS, assessment_tasks, effect_tasks, mechanism_tasks
@@ -64,8 +65,15 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
 
 def check_tasks(study: Study) -> dict[str, TaskSpec]:
     """Return the tasks of the checks of the study's graph."""
-    replicates = study_replicates(study, federated_learner(study))
-    return trust_tasks(study) | (replicates.tasks() if replicates else {})
+    found = trust_tasks(study)
+    for joint in joint_checks(study, federated_learner(study)):
+        found |= joint.tasks()
+    return found
+
+
+def joint_checks(study: Study, learner: FederatedLearner) -> list[Replicates | Candidates]:
+    """Return the checks in which several learners run side by side."""
+    return [each for each in (study_replicates(study, learner), Candidates.of(study)) if each is not None]
 
 
 def trust_tasks(study: Study) -> dict[str, TaskSpec]:
@@ -90,4 +98,4 @@ def known_tasks() -> dict[str, TaskSpec]:
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
-    return by_name((*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS))
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS, CANDIDATES))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,8 @@ class Lane:
 class JointTaskSpec(TaskSpec):
     """The declaration of a task that holds tasks of several lanes, each of which has its own declaration."""
 
-    parts: Mapping[str, TaskSpec] = field(default_factory=dict)
-    """The declarations of what lanes may ask, by name."""
+    parts: tuple[Mapping[str, TaskSpec], ...] = ()
+    """For each lane the declarations of what it may ask, by name."""
     members: tuple[tuple[int, ...], ...] = ()
     """The sites of each lane."""
 
@@ -51,8 +51,8 @@ class JointTaskSpec(TaskSpec):
         cls,
         name: str,
         discloses: str,
-        parts: Mapping[str, TaskSpec],
-        members: Sequence[tuple[int, ...]] = (),
+        parts: Sequence[Mapping[str, TaskSpec]],
+        members: Sequence[tuple[int, ...]],
         *,
         participants: int | None = None,
     ) -> JointTaskSpec:
@@ -61,13 +61,14 @@ class JointTaskSpec(TaskSpec):
         Args:
             name: Its name.
             discloses: What the whole answer gives away, in one line.
-            parts: What lanes may ask.
+            parts: What each lane may ask.
             members: The sites of each lane.
             participants: The number of sites in a sum, where these are not all sites.
         """
         answers = {
             f"*/{_code(task)}/*/{array}": Output(f"{output.discloses}, times the site's weight", None)
-            for task, spec in parts.items()
+            for lane in parts
+            for task, spec in lane.items()
             for array, output in spec.answers.items()
         }
         weight = {f"*/{_WEIGHT}": Output("the weight of what the site answers, such as its number of rows")}
@@ -77,7 +78,7 @@ class JointTaskSpec(TaskSpec):
             weight | answers,
             every_site=participants is None,
             participants=participants,
-            parts=parts,
+            parts=tuple(parts),
             members=tuple(members),
         )
 
@@ -90,21 +91,21 @@ class JointTaskSpec(TaskSpec):
         if self.every_site and task.participants != tuple(range(sites)):
             raise FeddagError(f"Site {site!r} refuses {task.name}: it must be asked of every site.")
         for lane, part in self.split(task):
-            self.parts[part.name].check_task(site, part, len(self.members[lane]))
+            self.parts[lane][part.name].check_task(site, part, len(self.members[lane]))
 
     def check_answer(self, site: str, task: Task, answer: Arrays) -> None:
         """Refuse to send an answer that the declarations of its parts do not describe."""
         for lane, part in self.split(task):
             arrays = under(_prefix(lane, part.name), answer)
             inner = {name.partition("/")[2]: array for name, array in arrays.items() if name != _WEIGHT}
-            self.parts[part.name].check_answer(site, part, inner)
+            self.parts[lane][part.name].check_answer(site, part, inner)
 
     def split(self, task: Task) -> Iterator[tuple[int, Task]]:
         """Yield each lane of a joint task, and what it asks."""
-        names, left = {_code(name): name for name in self.parts}, {*task.numbers, *task.arrays}
+        names, left = [{_code(name): name for name in lane} for lane in self.parts], {*task.numbers, *task.arrays}
         for key in [name for name in task.numbers if name.count("/") == 1]:
             lane, _, code = key.partition("/")
-            if not lane.isdecimal() or int(lane) >= len(self.members) or code not in names:
+            if not lane.isdecimal() or int(lane) >= len(self.members) or code not in names[int(lane)]:
                 raise FeddagError(f"{task.name} asks {key}, which is no task of this study's learners.")
             start = f"{key}/"
             numbers = {name.removeprefix(start): each for name, each in task.numbers.items() if name.startswith(start)}
@@ -114,7 +115,7 @@ class JointTaskSpec(TaskSpec):
                 raise FeddagError(f"{task.name} asks sites for {key} that do not take part in it.")
             left -= {key, *(f"{key}/{name}" for name in (*numbers, *arrays))}
             participants = tuple(members.index(place) for place in task.participants)
-            yield int(lane), Task(names[code], int(task.numbers[key]), numbers, arrays, participants)
+            yield int(lane), Task(names[int(lane)][code], int(task.numbers[key]), numbers, arrays, participants)
         if left:
             raise FeddagError(f"{task.name} brings {', '.join(sorted(left))}, which belongs to no learner.")
 

@@ -151,6 +151,12 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             _effects_table(run),
         ),
         (
+            "How well graphs of other parameters predict rows laid aside",
+            "The mean negative log-likelihood of a row: lower is better. The graph above is that of the study's own "
+            "parameters.",
+            run.table("tuning"),
+        ),
+        (
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
             "standard errors may be chance.",

@@ -266,6 +266,8 @@ class Run:
             files.write_table(checks.stability.table(), self.folder / files.STABILITY)
         if checks.mechanisms is not None:
             files.write_table(checks.mechanisms, self.folder / files.MECHANISMS)
+        if checks.tuning is not None:
+            files.write_table(checks.tuning, self.folder / files.TUNING)
         if checks.effects:
             kept = self.effects_kept() | {(each.cause, each.effect): each for each in checks.effects}
             files.write_json(self.folder / files.EFFECTS, [each.as_dict() for each in kept.values()])

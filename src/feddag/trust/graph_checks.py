@@ -23,16 +23,17 @@ class GraphChecks:
     mechanisms: pd.DataFrame | None = None
     """As `mechanisms_of_sums` returns them."""
     effects: tuple[TotalEffect, ...] = ()
+    tuning: pd.DataFrame | None = None
+    """A row for each combination of parameters, the best first."""
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON document."""
         return {
             "assessment": None if self.assessment is None else self.assessment.to_json(),
             "stability": None if self.stability is None else self.stability.document(),
-            "mechanisms": None
-            if self.mechanisms is None
-            else self.mechanisms.to_json(orient="records", double_precision=15),
+            "mechanisms": _records(self.mechanisms),
             "effects": [each.as_dict() for each in self.effects],
+            "tuning": _records(self.tuning),
         }
 
     @classmethod
@@ -42,6 +43,15 @@ class GraphChecks:
         return cls(
             None if assessment is None else Assessment.from_json(assessment),
             None if stability is None else Stability.of(stability),
-            None if mechanisms is None else pd.DataFrame(json.loads(mechanisms)),
+            _table(mechanisms),
             tuple(TotalEffect.from_dict(each) for each in document["effects"]),
+            _table(document["tuning"]),
         )
+
+
+def _records(table: pd.DataFrame | None) -> str | None:
+    return None if table is None else table.to_json(orient="records", double_precision=15)
+
+
+def _table(records: str | None) -> pd.DataFrame | None:
+    return None if records is None else pd.DataFrame(json.loads(records))

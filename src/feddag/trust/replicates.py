@@ -67,8 +67,9 @@ class Replicates:
 
     def task_specs(self) -> tuple[JointTaskSpec, JointTaskSpec]:
         """Return the declarations of the two joint tasks."""
-        parts = dict(self.learner.tasks(self.columns, len(self.sites)))
         members = [self.members(each) for each in self.wanted]
+        by_size = {size: dict(self.learner.with_sites(size).tasks(self.columns, size)) for size in {*map(len, members)}}
+        parts = [by_size[len(each)] for each in members]
         together, subsets = REPLICATE_TASKS
         some = next(iter(self._sizes_of_some()), len(self.sites) - 1)
         return (

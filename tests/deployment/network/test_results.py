@@ -9,6 +9,7 @@ from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
 from feddag.deployment.site import OWN_MECHANISMS
 from feddag.runs import Run
+from feddag.selection import select
 from feddag.trust import mechanisms_by_site, total_effect
 from feddag.trust.graph_checks import GraphChecks
 
@@ -62,3 +63,13 @@ def test_all_results_reach_the_run_s_folder_as_those_of_one_process_do(tmp_path)
     assert len(run.stability_table()) == len(result.checks.stability.table())
     assert run.mechanisms_table()["site"].unique().tolist() == ["all sites"]
     assert len(run.effects_kept()) == 2
+
+
+def test_parameters_are_compared_as_in_one_process(tmp_path):
+    net = Net(tmp_path, study_of('name = "notears"', more="[trust]\ngrid = { l1 = [0.5, 0.02, 0.1] }\n"))
+    there = net.run(net.server()).checks.tuning
+    here = select(silos_of(net.study), "notears", {"l1": [0.5, 0.02, 0.1]}).to_frame()
+    assert there["l1"].tolist() == here["l1"].tolist()
+    assert there["edges"].tolist() == here["edges"].tolist()
+    np.testing.assert_allclose(there["score"], here["score"], rtol=1e-6)
+    assert there["chosen"].tolist() == [True, False, False]
