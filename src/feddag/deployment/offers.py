@@ -73,8 +73,8 @@ class Studies:
         raise RefusedError(
             Refusal.STUDY,
             f"Site {site!r} was asked to take part in {name} ({digest[:12]}…), to which it has not agreed "
-            f"(studies = {policy.studies!r} in {policy.source}). Give all participants the same study file; or, to take part in "
-            f"this one: {remedy}",
+            f"(studies = {policy.studies!r} in {policy.source}). Give all participants the same study file; "
+            f"or, to take part in this one: {remedy}",
         )
 
 
