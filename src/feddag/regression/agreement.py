@@ -30,6 +30,8 @@ _FOLLOWS = 0.8
 """The prior probability that a site follows the common mechanism; the three ways to differ share the rest."""
 _FAR = 2.0
 """A site this far from the centre, in standard errors of its own mechanism, has half the weight of a near one."""
+_FARTHEST = 4.0
+"""Values farther from the mean, in deviations of all rows, count as if they were so far: no row moves a line by much."""
 PULLS = 4
 """Rounds in which sites pull the centre."""
 _RIDGE_OF_STEP = 1e-6
@@ -101,19 +103,24 @@ class _Residuals(NamedTuple):
     second: Float[np.ndarray, " family"]
 
 
+def caution(values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, " node"]:
+    """Return for each variable how much less its rows tell about a variance than normal ones: more with long tails."""
+    spread = np.maximum(np.var(values, axis=0), LEAST_VARIANCE)
+    kurtosis = ((values - values.mean(axis=0)) ** 4).mean(axis=0) / spread**2
+    return np.maximum(1.0, (kurtosis - 1) / 2)
+
+
 class SiteLines:
     """The straight lines of one site, from sums of products of its columns in the common frame."""
 
     def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
+        values = np.clip(values, -_FARTHEST, _FARTHEST)
         columns = np.column_stack([np.ones(len(values)), values])
         self._products = columns.T @ columns
         self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
         """Of the columns."""
         self.rows = len(values)
-        spread = np.maximum(np.var(values, axis=0), LEAST_VARIANCE)
-        kurtosis = ((values - values.mean(axis=0)) ** 4).mean(axis=0) / spread**2
-        self._caution = np.maximum(1.0, (kurtosis - 1) / 2)
-        """How much less than normal rows those with long tails tell about a variance, for each child."""
+        self._caution = caution(values)
 
     def levels(self) -> Float[np.ndarray, " node"]:
         """Return the negative log-evidence per row of each variable by itself, beyond that of variance 1 and mean 0.
@@ -162,10 +169,9 @@ class SiteLines:
             - (sums.second - sums.first**2 / (rows + _RIDGE)) / (2 * variances)
         )
         follow = self._follow(sums, centre)
-        ways = np.stack([follow, own_intercept, self._own_levels(sums), own])
+        ways = (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
         weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        some = logsumexp(ways, axis=0, b=weights[:, None]) - own
-        return Agreement(some / self._caution[children], (follow - own) / self._caution[children])
+        return Agreement(logsumexp(ways, axis=0, b=weights[:, None]), ways[0])
 
     def _own(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]

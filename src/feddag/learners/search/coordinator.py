@@ -122,8 +122,9 @@ class SearchCoordinator:
                 found.append(each)
                 if each.score < best.score:
                     break
-        best = self._reverse_edges(min(found, key=lambda each: each.score))
-        return best, found
+        best = min(range(len(found)), key=lambda k: found[k].score)
+        found[best] = self._reverse_edges(found[best])
+        return found[best], found
 
     def _reverse_edges(self, found: Found) -> Found:
         """Climb on from the best graph that has an edge reversed, as long as that helps."""

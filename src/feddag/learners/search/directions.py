@@ -74,7 +74,11 @@ class EdgeEvidence(NamedTuple):
     present: bool
     """Whether it is sure that there is an edge."""
     directed: bool
-    """Whether the direction is sure."""
+    """Whether it is sure that there is an edge and that it points this way."""
+
+    def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
+        """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
+        return self._replace(present=present, directed=present and not graph[self.effect, self.cause])
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class Directions:
         for each in self.evidence:
             i, j = each.cause, each.effect
             certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
-            evidence.append(each._replace(present=each.present and bool(certain), directed=not graph[j, i]))
+            evidence.append(each.decided(graph, present=each.present and bool(certain)))
         return Directions(graph, evidence)
 
 
@@ -151,6 +155,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         if not sure(*other_way):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
+        if alternatives[k] and not sure(*compared[len(edges) + k].over_rows):
             doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
         present = bool(knowledge.required[j] >> i & 1) or sure(*without)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
@@ -161,7 +166,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
         known = _TellsDirections(scores.discrete, scores.targets, knowledge)
         graph = _told_by_independences(graph, sure_edges, suspected, known)
-    return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
+    return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 
 def find_better(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge) -> Graph | None:
