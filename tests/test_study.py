@@ -279,7 +279,7 @@ class TestRefusals:
             (
                 "rounds = 60",
                 "rounds = 60\n[trust]\nassess = true",
-                "trust.assess cannot be true beside privacy.differential: its sums have no noise, and no budget covers",
+                "trust.assess cannot be asked for beside privacy.differential: its sums have no noise",
             ),
             ("name =", "name ", "study.toml is no TOML: "),
         ],

@@ -15,27 +15,42 @@ than against false ones.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import joblib
+import numpy as np
 import pandas as pd
 
 from feddag import constraints
 from feddag.constraints import Grid
-from feddag.errors import FeddagError
-from feddag.federation import InProcess
-from feddag.graphs import CausalGraph
+from feddag.errors import AssumptionWarning, FeddagError
+from feddag.federation import Answer, Federation, InProcess, Site, Task
+from feddag.federation.protocol import Arrays
+from feddag.federation.side_by_side import JointSite, JointTaskSpec, Lane, run_side_by_side
+from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
+from feddag.graphs import CausalGraph, is_dag
 from feddag.learners.base import PROPORTION, SEED
 from feddag.learners.factory import make_learner
+from feddag.learners.federated import FederatedLearner
 from feddag.learners.registry import Regime, find_method
 from feddag.learners.status import Status
-from feddag.learners.validation import SHARE_LAID_ASIDE, Validation, mean_score
-from feddag.silos import read_silos
+from feddag.learners.validation import SCORE, SHARE_LAID_ASIDE, Validation, mean_score
+from feddag.silos import Silo, read_silos
+from feddag.study import Study
 
 PUBLISHED_GRID: dict[str, tuple[float, ...]] = {"rho_init": (0.006, 0.008), "beta": (2.0, 10.0), "l1": (0.01, 0.3)}
 """The paper prints no grid; this one is spanned by the values that it reports for few variables, real and simulated."""
+
+CANDIDATES = TaskSpec(
+    "selection.candidates",
+    "What the method asks with several combinations of parameters at once, and how well their graphs predict rows that "
+    "the site has laid aside",
+    {"*": Output("what the method's own tasks disclose, of rows that were not laid aside", None)},
+)
 
 Progress = Callable[[int, int, Status], None]
 """Called with the combination's position, their number, and where its fit stands."""
@@ -127,6 +142,92 @@ def select(
             figures = {"parameters": shown, "score": score}
             progress(k, len(learners), Status(None, figures, learner.seconds_))
     return Selection(tuple(candidates), min(candidates, key=_rank))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The combinations of a study, which sites on any engine try side by side; draws and figures as of `select`."""
+
+    learners: tuple[FederatedLearner, ...]
+    combinations: tuple[dict[str, Any], ...]
+    columns: tuple[str, ...]
+    sites: tuple[str, ...]
+    seed: int = 0
+
+    @classmethod
+    def of(cls, study: Study) -> Self | None:
+        """Return those of a study; `None` if it compares none."""
+        if not study.trust.grid:
+            return None
+        combinations = constraints.combinations(study.trust.grid)
+        seed = {"seed": 0} if "seed" in find_method(study.method.name).parameters() else {}
+        given = {**seed, **study.method.parameters, **study.knowledge}
+        learners = [make_learner(study.method.name, study.method.regime, **{**given, **each}) for each in combinations]
+        federated = [each for each in learners if isinstance(each, FederatedLearner)]
+        for learner in federated:
+            learner.check_federation(len(study.sites), study.columns)
+            specs = learner.tasks(study.columns, len(study.sites)).values()
+            if any(spec.participants not in (None, len(study.sites)) for spec in specs):
+                raise FeddagError(f"{study.source}: trust.grid needs every site in each round. Let all take part.")
+        sites = tuple(site.name for site in study.sites)
+        return cls(tuple(federated), tuple(combinations), study.columns, sites)
+
+    def task_spec(self) -> JointTaskSpec:
+        """Return the declaration of the one task."""
+        nodes = len(self.columns)
+        acyclic = {"a graph without cycles": lambda arrays: is_dag(arrays["adjacency"])}
+        score = SCORE.with_bounds(arrays={"adjacency": Bounds(0, 1, "int8", (nodes, nodes))}, rules=acyclic)
+        parts = [{**learner.tasks(self.columns, len(self.sites)), SCORE.name: score} for learner in self.learners]
+        everyone = [tuple(range(len(self.sites)))] * len(parts)
+        return JointTaskSpec.of(CANDIDATES.name, CANDIDATES.discloses, parts, everyone)
+
+    def tasks(self) -> dict[str, TaskSpec]:
+        """Return the task by its name."""
+        return by_name((self.task_spec(),))
+
+    def site(self, silo: Silo, position: int) -> JointSite:
+        """Return a site's side."""
+        validation = Validation(silo, SHARE_LAID_ASIDE, self.seed, position)
+        return JointSite(
+            silo.name,
+            position,
+            self.task_spec(),
+            lambda lane: _CandidateSite(self.learners[lane].site(validation.training, position), validation),
+        )
+
+    def learn(self, federation: Federation, *, maximum_weight: float = float("inf")) -> pd.DataFrame:
+        """Try all combinations, and return one row for each, the best first."""
+        spec, everyone = self.task_spec(), tuple(range(len(self.sites)))
+        lanes = {
+            lane: Lane(everyone, partial(self._candidate, lane, learner)) for lane, learner in enumerate(self.learners)
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)  # the fit itself has them
+            found = run_side_by_side(federation, spec, spec, lanes, maximum_weight=maximum_weight)
+        return Selection(tuple(found), min(found, key=_rank)).to_frame().drop(columns="seconds")
+
+    def _candidate(self, lane: int, learner: FederatedLearner, federation: Federation) -> Candidate:
+        learner.fit_federation(federation, self.columns)
+        score = mean_score(federation, learner.guessed_graph, self.columns, round_=lane + 1)
+        return Candidate(self.combinations[lane], score, learner.graph_, learner.seconds_)
+
+
+class _CandidateSite:
+    """A learner's site on the rows to learn from, and the rows laid aside. Satisfies `feddag.federation.Site`."""
+
+    def __init__(self, learning: Site, validation: Validation) -> None:
+        self.name = validation.name
+        self._learning = learning
+        self._validation = validation
+
+    def answer(self, task: Task) -> Answer:
+        return (self._validation if task.name == SCORE.name else self._learning).answer(task)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return self._learning.snapshot()
+
+    def restore(self, state: Arrays) -> None:
+        self._learning.restore(state)
 
 
 def _rank(candidate: Candidate) -> tuple[float, int]:

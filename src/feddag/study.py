@@ -3,6 +3,7 @@
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
 | `name`              | what the study is called                                                                    |
+| `follows`           | the digest of a study that this one goes on from, such as with next month's tables          |
 | `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
 |                     | that stand for missing, the range of plausible values                                       |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
@@ -14,7 +15,9 @@
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`; of each row, in `[privacy.rows]`: `epsilon`, `delta`, `rows_per_person`,      |
 |                     | `expected_rows`; of sites, in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds` |
-| `[trust]`           | `assess`: whether sites on a network hold the learned graph against their rows              |
+| `[trust]`           | what sites on a network do with the learned graph: `assess` (hold it against their rows),   |
+|                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables), |
+|                     | `grid` (parameters to compare)                                                              |
 
 Variables and sites stand in the order of their names, whatever the file's, so that equal digests mean equal results.
 """
@@ -64,6 +67,14 @@ _NAME = constraints.Constraint(
 )
 _TEXT = constraints.Constraint("a text", lambda value: isinstance(value, str) and value != "")
 _TABLE = constraints.Constraint("a table", lambda value: isinstance(value, dict))
+_GRID = constraints.Constraint(
+    "a table of parameters, each with a list of values to try, such as { l1 = [0.01, 0.1] }",
+    lambda value: isinstance(value, dict) and all(isinstance(each, list) and each for each in value.values()),
+)
+_DIGEST = constraints.Constraint(
+    "the digest of a study, 64 hexadecimal digits as of: feddag study check",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
+)
 _IDENTITY = constraints.Constraint(
     "an Ed25519 public key of 64 hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
@@ -148,6 +159,27 @@ class TrustTerms:
 
     assess: bool
     """Off by default: it needs further sums, of moments of all variables and of scores of graphs."""
+    bootstraps: int = 0
+    """How many times every site draws its rows again, for the graph's stability."""
+    leave_one_out: bool = False
+    """Whether the graph is learned without each site, too: such sums, held against the others, tell about one site."""
+    mechanisms: bool = False
+    """Whether sites compare their mechanisms with common ones."""
+    effects: tuple[tuple[str, str], ...] = ()
+    """Pairs of a cause and an effect whose total effect is estimated."""
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Values of the method's parameters whose combinations are compared by rows that sites lay aside."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of the file's table: what is off by default stands there only where it is on."""
+        further = {
+            "bootstraps": self.bootstraps,
+            "leave_one_out": self.leave_one_out,
+            "mechanisms": self.mechanisms,
+            "effects": [list(pair) for pair in self.effects],
+            "grid": dict(self.grid),
+        }
+        return {"assess": self.assess} | {key: value for key, value in further.items() if value}
 
 
 @dataclass(frozen=True)
@@ -164,12 +196,14 @@ class Study:
     federation: FederationTerms
     privacy: PrivacyTerms
     trust: TrustTerms
+    follows: str | None = None
+    """The digest of a study that this one goes on from. It makes this one another, even if all else is the same."""
     source: str = field(default="The study", compare=False)
     """The file, for errors."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a study from its file."""
+        """Read a study from its file: TOML, or the same content as JSON in a file of that ending."""
         return cls.of(_toml(path), os.fspath(path))
 
     @classmethod
@@ -183,6 +217,7 @@ class Study:
         top = _Table(source, "", document, _TABLES["study"])
         variables = _variables(top.table("variables", required=True))
         sites = _sites(top.table("sites"), [variable.name for variable in variables])
+        federation = _federation(top.table("federation"), len(sites))
         privacy = _privacy(top.table("privacy"), len(sites))
         method = _method(top.table("method", required=True))
         preparation = Preparation(**top.table("data").all(PREPARATION))
@@ -194,9 +229,10 @@ class Study:
             preparation=preparation,
             knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
             sites=sites,
-            federation=_federation(top.table("federation"), len(sites)),
+            federation=federation,
             privacy=privacy,
-            trust=_trust(top.table("trust"), privacy),
+            trust=_trust(top.table("trust"), variables, federation, privacy),
+            follows=top.take("follows", _DIGEST, None),
             source=source,
         )
 
@@ -211,7 +247,8 @@ class Study:
             "sites": {site.name: _described_site(site) for site in self.sites},
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
-            "trust": asdict(self.trust),
+            "trust": self.trust.document(),
+            **({} if self.follows is None else {"follows": self.follows}),
         }
 
     @cached_property
@@ -335,14 +372,16 @@ def _toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return json.loads(text) if source.endswith(".json") else tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        raise FeddagError(f"{source} is no JSON: {error}. Restore it from a copy.") from None
     except tomllib.TOMLDecodeError as error:
         raise FeddagError(f"{source} is no TOML: {error}. Mend that place.") from None
 
 
 _REQUIRED = object()
 _TABLES = {
-    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
+    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust", "follows"),
     "variable": ("type", "levels", "merge", "unit", "missing", "range"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
@@ -350,7 +389,7 @@ _TABLES = {
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential", "rows"),
-    "trust": ("assess",),
+    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid"),
     "differential": ("epsilon", "delta", "clip", "rounds"),
     "rows": ("epsilon", "delta", "rows_per_person", "expected_rows"),
 }
@@ -647,15 +686,55 @@ def _check_rows(
             )
 
 
-def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:
-    assess = table.take("assess", constraints.boolean, False)
-    noisy = "privacy.differential" if privacy.differential else "privacy.rows" if privacy.rows else None
-    if assess and noisy is not None:
+def _trust(
+    table: _Table, variables: Sequence[Variable], federation: FederationTerms, privacy: PrivacyTerms
+) -> TrustTerms:
+    terms = TrustTerms(
+        table.take("assess", constraints.boolean, False),
+        table.take("bootstraps", constraints.whole(0), 0),
+        table.take("leave_one_out", constraints.boolean, False),
+        table.take("mechanisms", constraints.boolean, False),
+        tuple((cause, effect) for cause, effect in table.take("effects", constraints.edges, [])),
+        table.take("grid", _GRID, {}),
+    )
+    asked = [key for key, value in asdict(terms).items() if value]
+    if asked and privacy.noisy:
+        noise = "privacy.differential" if privacy.differential else "privacy.rows"
         raise FeddagError(
-            f"{table.where('assess')} cannot be true beside {noisy}: its sums have no noise, and no "
-            f"budget covers them. Set it to false, or leave out {noisy}."
+            f"{table.where(asked[0])} cannot be asked for beside {noise}: its sums have no noise, and no "
+            f"budget covers them. Leave it out, or leave out {noise}."
         )
-    return TrustTerms(assess)
+    if terms.leave_one_out and privacy.secure_sum and federation.minimum_sites > 1:
+        raise FeddagError(
+            f"{table.where('leave_one_out')} has sums without each site, which tell about that site alone, and "
+            f"federation.minimum_sites is {federation.minimum_sites}. Leave it out, or set minimum_sites = 1 there and "
+            "in all policies."
+        )
+    discrete = [variable.name for variable in variables if variable.kind.discrete]
+    if terms.mechanisms and discrete:
+        raise FeddagError(
+            f"{table.where('mechanisms')} needs sums over the rows of single levels of "
+            f"{', '.join(map(repr, discrete))}, which no site on a network answers. Leave it out."
+        )
+    _check_effects(table, terms.effects, {variable.name: variable for variable in variables})
+    return terms
+
+
+def _check_effects(table: _Table, pairs: Iterable[tuple[str, str]], variables: Mapping[str, Variable]) -> None:
+    for pair in pairs:
+        if pair[0] == pair[1]:
+            raise FeddagError(f"{table.where('effects')} has {pair[0]!r} as its own effect. Name two variables.")
+        for name in pair:
+            if name not in variables:
+                raise FeddagError(
+                    f"{table.where('effects')} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                    f"{_suggestion(name, variables)}"
+                )
+            if len(variables[name].kind.levels) > 2:
+                raise FeddagError(
+                    f"{table.where('effects')} has {name!r} of {len(variables[name].kind.levels)} levels, and effects "
+                    "are those of numbers and binary variables. Leave it out, or merge levels."
+                )
 
 
 def _differential(table: _Table) -> DifferentialPrivacy:

@@ -141,4 +141,9 @@ timeout = 600                         # seconds that a site may take for a task
 [trust]
 assess = false                        # true: sites on a network also hold the graph against rows that they set aside,
                                       # which takes sums of moments and of scores; not with noise
+# bootstraps = 50                     # sites draw their rows again, so often, to see how stable the graph is
+# leave_one_out = false               # learn without each site, too: needs minimum_sites = 1
+# mechanisms = true                   # how many sites differ in how causes act; continuous variables alone
+# effects = [["age", "pain"]]         # by how much a cause changes an effect
+# grid = {{ l1 = [0.01, 0.1] }}         # parameters of the method to compare by rows laid aside
 """

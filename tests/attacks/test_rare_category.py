@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from feddag.deployment.cells import check_cells
-from feddag.deployment.server import assess, learn
+from feddag.deployment.server import check_graph, learn
 from feddag.deployment.site import StudyTable, check_site
 from feddag.deployment.study_tasks import federated_learner, study_tasks
 from feddag.errors import FeddagError
@@ -83,7 +83,7 @@ def overhear(study, tables, minimum_cell=1):
     with closing(Overheard(study, tables, minimum_cell)) as federation:
         learner = learn(study, federation, lambda status: None)
         told = []
-        return federation.sums, learner, assess(study, learner, federation, told.append), told
+        return federation.sums, learner, check_graph(study, learner, federation, told.append).assessment, told
 
 
 def patients(first, second):
@@ -219,7 +219,7 @@ def test_rows_laid_aside_are_as_many_as_a_cell(rows, laid_aside):
         check_site(study, silo, Policy())
     else:
         with pytest.raises(
-            FeddagError, match=f"lay aside {laid_aside} rows of {rows}. Have the study set trust.assess"
+            FeddagError, match=f"lay aside {laid_aside} rows of {rows}. Have the study do without trust.assess"
         ):
             check_site(study, silo, Policy())
 

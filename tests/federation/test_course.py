@@ -60,7 +60,7 @@ def follow(tmp_path: Path) -> Iterator[Callable[..., Course]]:
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "feddag-course"]
+    return [thread for thread in threading.enumerate() if thread.name == "feddag-learner"]
 
 
 def test_the_learner_s_questions_follow_from_the_sums(follow):

@@ -43,7 +43,7 @@ def effects(
         write_dowhy(learned.graph_ if learned.graph_.allows_hidden_causes else learned.guessed_graph, dowhy)
         typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
     if cause is not None and effect is not None:
-        _show(opened.effects(cause, effect), format)
+        show_effect(opened.effects(cause, effect), format)
 
 
 def _direction_note(learned: Learner) -> str:
@@ -54,13 +54,23 @@ def _direction_note(learned: Learner) -> str:
     return f"for CausalModel(graph=...) of DoWhy.{guessed}{named}"
 
 
-def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
+def show_effect(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above
+    """Print an effect, as text or as JSON."""
     if format == "json":
         typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
         return
     console = stdout()
     console.print(f"Change of {found.effect} for a unit of {found.cause}:", markup=False)
     console.print(_table(found))
+    for each in found.estimates:
+        if each.tau2 is not None:
+            console.print(
+                f"If these sites stand for others, adjusted for {each.adjusted_for or 'nothing'}: {each.pooled:.3g}, "
+                f"with 95 % confidence between {each.low:.3g} and {each.high:.3g}; sites differ by "
+                f"{each.tau2**0.5:.2g} (standard deviation) beyond chance.",
+                markup=False,
+                soft_wrap=True,
+            )
     low, high = found.bounds
     if low != high:
         console.print(f"The parents of {found.cause} are not certain: between {low:.3g} and {high:.3g}.", markup=False)

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from feddag.cli.assessing import show_assessment
+from feddag.cli.effects import show_effect
 from feddag.cli.fitting import watched
+from feddag.cli.stability import edge_table
 from feddag.cli.tables import bare_table, show_edges, stdout
 from feddag.deployment.demo import run_demo
 from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit
 from feddag.deployment.engines import engine
+from feddag.errors import FeddagError
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
 from feddag.runs import Run
 from feddag.study import Study
+from feddag.trust.graph_checks import GraphChecks
 
 DEFAULT_PORT = 8002
 
@@ -154,8 +159,7 @@ def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learne
         def fit(progress: Progress) -> Learner:
             learned = connected.run(progress)
             folder.record |= connected.record
-            if connected.assessment is not None:
-                folder.keep_assessment(connected.assessment)
+            folder.keep_checks(connected.checks)
             return learned
 
         def learn(progress: Progress) -> Learner:
@@ -163,6 +167,96 @@ def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learne
 
         command = f"feddag federation run {study.source} --kit {kit.folder} --out {folder.folder}"
         return watched(learn, quiet=quiet, resume=command)
+
+
+RUN = typer.Argument(metavar="RUN", help="The folder of a finished network run.", show_default=False)
+
+
+def stability(
+    run: Annotated[Path, RUN],
+    *,
+    kit: Annotated[Path, KIT],
+    bootstraps: Annotated[int, typer.Option(min=1, help="How many times sites draw their rows again.")] = 50,
+    leave_one_out: Annotated[
+        bool,
+        typer.Option(
+            "--leave-one-out", help="Learn without each site, too, where the study and all policies allow such sums."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+) -> None:
+    """Has the sites draw their rows again, each its own, and learn from these, all draws side by side. It is a further
+    study on the same kits: each site takes part if its policy says so, or once it has accepted it (feddag kit accept).
+    The fit runs again first; numbers that have left a site before are not counted twice.
+
+    Example: feddag federation stability run --kit kits/analyst --bootstraps 50
+    """
+    terms = {"bootstraps": bootstraps, "leave_one_out": leave_one_out}
+    checks = _further(run, kit, terms, f"stability {run}", quiet=quiet)
+    if checks.stability is None:
+        raise typer.Exit(1)
+    stdout().print(edge_table(checks.stability.edges()))
+
+
+def mechanisms(
+    run: Annotated[Path, RUN],
+    *,
+    kit: Annotated[Path, KIT],
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+) -> None:
+    """Compares each site's mechanisms with common ones: how many sites differ, never which. Each site sees its own in
+    its terminal, and in mechanisms.csv in its kit. It is a further study, as of feddag federation stability.
+
+    Example: feddag federation mechanisms run --kit kits/analyst
+    """
+    found = _further(run, kit, {"mechanisms": True}, f"mechanisms {run}", quiet=quiet).mechanisms
+    if found is None:
+        raise typer.Exit(1)
+    table = bare_table("effect", "causes", "explained", "own gain", "± error", "sites that differ")
+    for row in found.to_dict("records"):
+        count = row["sites_differing"]
+        sites = "some, too few to say how many" if pd.isna(count) else f"{count:.0f}"
+        numbers = (f"{row[name]:.3g}" for name in ("r2", "mean_own_gain", "error"))
+        table.add_row(row["effect"], row["causes"], *numbers, sites)
+    stdout().print(table)
+
+
+def effects(
+    run: Annotated[Path, RUN],
+    *,
+    kit: Annotated[Path, KIT],
+    cause: Annotated[str, typer.Option(metavar="NAME", help="The variable that is set.", show_default=False)],
+    effect: Annotated[str, typer.Option(metavar="NAME", help="The variable that changes.", show_default=False)],
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+) -> None:
+    """Estimates a total effect from sums: weighted by rows, and as a mean over sites that may differ, with the variance
+    between them. It is a further study, as of feddag federation stability.
+
+    Example: feddag federation effects run --kit kits/analyst --cause X1 --effect X3
+    """
+    again = f"effects {run} --cause {cause} --effect {effect}"
+    checks = _further(run, kit, {"effects": [[cause, effect]]}, again, quiet=quiet)
+    if not checks.effects:
+        raise typer.Exit(1)
+    show_effect(checks.effects[0], "text")
+
+
+def _further(run: Path, kit: Path, terms: dict[str, Any], again: str, *, quiet: bool) -> GraphChecks:
+    """Run a study that only finds out more about a run's graph, and keep what it finds in the run's folder."""
+    opened = Run.open(run)
+    study = opened.study
+    if study is None or not opened.record.get("federated"):
+        raise FeddagError(f"{run} has its tables here. Use the same command without 'federation'.")
+    content = {**study.document(), "trust": terms, "follows": study.digest}
+    further = Study.of(content, f"{run}: a further study")
+    console = Console(stderr=True, highlight=False)
+    analyst = engine().open_analyst(kit)
+    with analyst.connect(further, lambda message: None if quiet else console.print(message, markup=False)) as connected:
+        learned = watched(connected.run, quiet=quiet, resume=f"feddag federation {again} --kit {kit}")
+    if learned.graph_ != opened.result().graph_:
+        raise FeddagError(f"{run}: the sites' tables have changed since, and give another graph. Run the study anew.")
+    opened.keep_checks(connected.checks)
+    return connected.checks
 
 
 def status(*, kit: Annotated[Path, KIT]) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from feddag.cli.tables import bare_table, stdout
 from feddag.deployment.engines import engine
+from feddag.deployment.offers import find_offer
 
 
 def request(
@@ -50,6 +51,37 @@ def install(
         f"{kit} is the kit of {opened.name!r}, with the study {study.name!r} ({study.digest[:12]}…).\n"
         f"Its authority's fingerprint, to compare by telephone with whoever signed it: {opened.trust().fingerprint}"
     )
+
+
+def accept(
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="The name or the first digits of an offered study, or a file. Without it: list what is offered.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="This site's kit.", show_default=False)],
+) -> None:
+    """Agrees to a further study on the same kit, which an analyst has offered or sent: the site takes part when the
+    study is run again. Its policy holds as before. Look at the study first: feddag study check KIT/feddag/offered/FILE.
+
+    Example: feddag kit accept --kit basel
+
+    Example: feddag kit accept next-month --kit basel
+    """
+    studies = engine().open_site(kit).studies()
+    if study is None:
+        table = bare_table("offered study", "digest", "method", "goes on from")
+        for each in studies.offered():
+            table.add_row(each.name, each.digest[:12], each.method.name, (each.follows or "")[:12])
+        stdout().print(table)
+        return
+    found = find_offer(studies, study)
+    path = studies.accept(found)
+    typer.echo(f"Accepted {found.name!r} ({found.digest[:12]}…): {path}. Remove this file to withdraw.")
 
 
 def identities(

@@ -84,12 +84,12 @@ def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: b
     )
     mechanisms, console = run.mechanisms(), stdout()
     console.print(f"Of {bootstraps} graphs learned from rows drawn again, with bounds of 95 % confidence:")
-    console.print(_edge_table(found.edges()))
+    console.print(edge_table(found.edges()))
     _print_mechanisms(mechanisms)
     console.print(f"Written into {run.folder}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)
 
 
-def _edge_table(edges: Sequence[EdgeStability]) -> Table:
+def edge_table(edges: Sequence[EdgeStability]) -> Table:
     """Make a table of the learned graph's edges; the file has the others, too."""
     table = bare_table("edge")
     table.add_column("there in")

@@ -20,10 +20,12 @@ def check_cells(study: Study, silo: Silo, policy: Policy) -> None:
     for name, rows in unlike_the_others(silo).items():
         found = f"{name!r} has one value in all but {_rows(rows)}"
         policy.check_cell(rows, found, f"Have the study leave out {name!r}")
-    if study.trust.assess:
+    if study.trust.assess or study.trust.mechanisms or study.trust.grid:
         rows = held_out_rows(silo.rows)
         found = f"the checks of the graph lay aside {_rows(rows)} of {silo.rows}"
-        policy.check_cell(rows, found, "Have the study set trust.assess = false, or take part with more rows")
+        policy.check_cell(
+            rows, found, "Have the study do without trust.assess, mechanisms and grid, or take part with more rows"
+        )
 
 
 def _check_levels(study: Study, silo: Silo, policy: Policy) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
-from feddag.trust import Assessment
+from feddag.trust.graph_checks import GraphChecks
 
 if TYPE_CHECKING:
+    from feddag.deployment.offers import Studies
     from feddag.federation.identities import SiteIdentity, Trust
 
 SERVER, ANALYST = "server", "analyst"
@@ -67,6 +68,10 @@ class Kit(Protocol):
         """Return whom the participant believes."""
         ...
 
+    def studies(self) -> Studies:
+        """Return the studies that the participant has agreed to, and those that were offered."""
+        ...
+
 
 class ServerKit(Kit, Protocol):
     """The server's kit."""
@@ -97,8 +102,8 @@ class Analyst(Protocol):
 
     record: dict[str, Any]
     """What a finished study adds to the run's record."""
-    assessment: Assessment | None
-    """The checks of the learned graph, if the study has them."""
+    checks: GraphChecks
+    """What a finished study has found out about the learned graph."""
 
     def run(self, progress: Progress) -> Learner:
         """Have the server run the study, and return what was learned, whatever happens on the way."""

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feddag.deployment.study_tasks import SET_SCALE, federated_learner
+from feddag.deployment.study_tasks import SET_SCALE, federated_learner, study_replicates
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
 from feddag.federation.identities import Trust
 from feddag.federation.journal import Journal
 from feddag.federation.protocol import Federation
-from feddag.federation.server_endpoint import Call, ServerEndpoint
+from feddag.federation.server_endpoint import Call, ServerEndpoint, UnansweredError
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale
+from feddag.selection import Candidates
 from feddag.study import Study
-from feddag.trust.assessment import Assessment, assess_federation
+from feddag.trust.assessment import assess_federation
+from feddag.trust.effects import effect_of_sums
+from feddag.trust.graph_checks import GraphChecks
+from feddag.trust.mechanisms import mechanisms_of_sums
 from feddag.trust.sortability import is_unit_free
 
 
@@ -28,8 +32,7 @@ class StudyResult:
     """What a study has brought."""
 
     learner: FederatedLearner
-    assessment: Assessment | None
-    """The checks of the graph; `None` if the study has none, or they could not be made."""
+    checks: GraphChecks
     record: dict[str, Any]
     """Rounds, the sum of rows if it is known, sites that were lost, and the privacy that was spent."""
 
@@ -59,21 +62,21 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
     try:
         server.open()
         learner = learn(study, server, progress)
-        assessment = assess(study, learner, server, report)
+        rounds_of_fit = server.rounds_taken
+        checks = check_graph(study, learner, server, report, progress)
     finally:
         server.close()
     record: dict[str, Any] = {
         "federation": {
             "rounds": server.rounds,
-            "rows": None
-            if study.privacy.differential or study.privacy.rows
-            else server.rows,  # noise would make it look exact, and wrong
+            "rounds_of_fit": rounds_of_fit,
+            "rows": None if study.privacy.noisy else server.rows,  # noise would make it look exact, and wrong
             "absent": server.absent,
             "refused": server.refused,
         }
     }
     spent = spent_privacy(study, server.rounds)
-    return StudyResult(learner, assessment, record if spent is None else record | {"privacy": spent})
+    return StudyResult(learner, checks, record if spent is None else record | {"privacy": spent})
 
 
 def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
@@ -85,21 +88,59 @@ def learn(study: Study, federation: Federation, progress: Progress) -> Federated
     return learner.fit_federation(federation, study.columns, progress=progress)
 
 
-def assess(
-    study: Study, learner: FederatedLearner, federation: Federation, report: Callable[[str], None]
-) -> Assessment | None:
-    """Check the learned graph on rows that the sites set aside, if the study says so.
+def check_graph(
+    study: Study,
+    learner: FederatedLearner,
+    federation: Federation,
+    report: Callable[[str], None] = lambda message: None,
+    progress: Progress = lambda status: None,
+) -> GraphChecks:
+    """Do all that the study wants to know about the learned graph, one after the other.
 
-    This takes every site: one that is out of reach by now, or whose policy refuses, costs the checks and not the graph.
+    A site that is out of reach, or whose policy refuses, costs what it is asked for and all that would follow, since
+    sites answer in the order of the study; it does not cost the graph.
     """
-    if not study.trust.assess:
-        return None
-    unit_free = is_unit_free(learner) or study.preparation.scale != "none"
-    try:
-        return assess_federation(learner, federation, study.kinds, unit_free=unit_free)
-    except FeddagError as error:
-        report(f"The graph is not assessed: {error}")
-        return None
+    wanted: dict[str, Callable[[], Any]] = {}
+    if study.trust.assess:
+        unit_free = is_unit_free(learner) or study.preparation.scale != "none"
+        wanted["assessment"] = lambda: assess_federation(learner, federation, study.kinds, unit_free=unit_free)
+    if replicates := study_replicates(study, learner):
+        rows = study.federation.maximum_rows
+        wanted["stability"] = lambda: replicates.learn(federation, maximum_weight=rows, progress=progress)
+    if study.trust.mechanisms:
+        fewest = study.federation.minimum_sites
+        wanted["mechanisms"] = lambda: mechanisms_of_sums(learner.guessed_graph, federation, study.columns, fewest)
+    if study.trust.effects:
+        wanted["effects"] = lambda: tuple(
+            effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
+        )
+    if candidates := Candidates.of(study):
+        rows = study.federation.maximum_rows
+        wanted["tuning"] = lambda: candidates.learn(federation, maximum_weight=rows)
+    found: dict[str, Any] = {}
+    for what, check in wanted.items():
+        try:
+            found[what] = check()
+        except UnansweredError as error:
+            left = [each for each in wanted if each not in found]
+            report(f"{_MISSING[what]}: {error}" + _also_missing(left[1:]))
+            break
+        except FeddagError as error:  # every site that follows the study has met the same
+            report(f"{_MISSING[what]}: {error}")
+    return GraphChecks(**found)
+
+
+_MISSING = {
+    "assessment": "The graph is not assessed",
+    "stability": "The graph's stability is not known",
+    "mechanisms": "The sites' mechanisms are not compared",
+    "effects": "The effects are not estimated",
+    "tuning": "The parameters are not compared",
+}
+
+
+def _also_missing(checks: Sequence[str]) -> str:
+    return f" So there is no {', and no '.join(checks)}." if checks else ""
 
 
 def spent_privacy(study: Study, answers: int) -> dict[str, Any] | None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from feddag.deployment.cells import check_cells
-from feddag.deployment.server import assess, learn
-from feddag.deployment.study_tasks import SET_SCALE, federated_learner, known_tasks, study_tasks
+from feddag.deployment.server import check_graph, learn
+from feddag.deployment.study_tasks import (
+    SET_SCALE,
+    federated_learner,
+    joint_checks,
+    known_tasks,
+    study_tasks,
+    trust_tasks,
+)
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
@@ -20,14 +28,19 @@ from feddag.federation.differential_privacy import Accountant, PrivateSite, nois
 from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
+from feddag.federation.side_by_side import JointSite
 from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.files import atomic_write
 from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
 from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
-from feddag.trust.sites import TrustSite
-from feddag.trust.tasks import assessment_tasks
+from feddag.trust.sites import MechanismFit, TrustSite
+from feddag.trust.tasks import MECHANISMS
+
+OWN_MECHANISMS = "mechanisms.csv"
+"""The site's own file about its mechanisms, in what it remembers of the study."""
 
 
 def tables_folder() -> Path:
@@ -83,10 +96,12 @@ def build_site(
     """
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
+    keep = partial(_keep_mechanisms, study, folder, report)
+    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep)
     return SiteEndpoint(
         folder,
         study_terms(study),
-        _with_noise(study, StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell)), folder),
+        _with_noise(study, table, folder),
         identity=identity,
         tasks=study_tasks(study),
         learn=partial(follow_study, study),
@@ -97,25 +112,57 @@ def build_site(
     )
 
 
+def _keep_mechanisms(
+    study: Study, folder: Path, report: Callable[[str], None], mechanisms: Sequence[MechanismFit]
+) -> None:
+    """Write what a site has found out about its own mechanisms, and tell its operator; nothing of it leaves."""
+    rows = [
+        {"effect": name, **fit._asdict(), "differs": fit.differs}
+        for name, fit in zip(study.columns, mechanisms, strict=True)
+    ]
+    path = folder / OWN_MECHANISMS
+    with atomic_write(path) as stream:
+        pd.DataFrame(rows).to_csv(stream, index=False, lineterminator="\n")
+    differing = [row["effect"] for row in rows if row["differs"]]
+    words = f"differ here for {', '.join(differing)}" if differing else "are those of the others"
+    report(f"mechanisms {words}; see {path}, which stays here")
+
+
 def follow_study(study: Study, federation: Federation) -> None:
     """Run a study's learner and its checks as the server does, for what they ask and not for what they find."""
-    learner = learn(study, federation, lambda status: None)
-    assess(study, learner, federation, lambda message: None)
+    check_graph(study, learn(study, federation, lambda status: None), federation)
 
 
 class StudyTable:
     """A site's table in the study's units, and the learner's site on it."""
 
-    def __init__(self, study: Study, silo: Silo, learner: FederatedLearner | None = None) -> None:
-        """Stand ready; `learner` is the study's, for those who have built it already."""
+    def __init__(
+        self,
+        study: Study,
+        silo: Silo,
+        learner: FederatedLearner | None = None,
+        keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+    ) -> None:
+        """Stand ready.
+
+        Args:
+            study: The study.
+            silo: The site's table.
+            learner: The study's, for those who have built it already.
+            keep: Takes what the site finds out about its own mechanisms, for the site alone.
+        """
         self.name = silo.name
         self._learner = learner or federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
-        self._checks = set(assessment_tasks(study.kinds)) if study.trust.assess else set()
+        self._checks = set(trust_tasks(study))
+        self._keep = keep
         self._silo = silo
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
+        self._joint_checks = joint_checks(study, self._learner)
+        self._joint: dict[str, JointSite] = {}
+        """By the name of the task."""
         if study.preparation.scale != "federated":
             self._take_up(silo)
 
@@ -128,7 +175,14 @@ class StudyTable:
             return scale_site(self._silo).answer(task)
         if self._site is None:
             raise FeddagError(f"Site {self.name!r} does not know the common scale yet. Begin the study anew.")
-        return (self._trust if self._trust and task.name in self._checks else self._site).answer(task)
+        if task.name in self._joint:
+            return self._joint[task.name].answer(task)
+        if self._trust is None or task.name not in self._checks:
+            return self._site.answer(task)
+        answer = self._trust.answer(task)
+        if self._trust.mechanisms is not None and task.name == MECHANISMS.name:
+            self._keep(self._trust.mechanisms)
+        return answer
 
     def _begin(self, moments: ColumnScale) -> None:
         self._scale = moments
@@ -137,19 +191,26 @@ class StudyTable:
     def _take_up(self, silo: Silo) -> None:
         self._site = self._learner.site(silo, self._position)
         self._trust = TrustSite(silo) if self._checks else None
+        for check in self._joint_checks:
+            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position))
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Return the common units, if they are known, and the state of the learner's site."""
-        scale = {} if self._scale is None else prefixed("scale", self._scale._asdict())
-        return scale if self._site is None else scale | prefixed("site", self._site.snapshot())
+        """Return the common units, if they are known, and the state of the learner's sites."""
+        state = {} if self._scale is None else prefixed("scale", self._scale._asdict())
+        for name, site in self._sites():
+            state |= prefixed(name, site.snapshot())
+        return state
+
+    def _sites(self) -> list[tuple[str, Site]]:
+        return [*([("site", self._site)] if self._site is not None else []), *self._joint.items()]
 
     def restore(self, state: Arrays) -> None:
         """Take up what `snapshot` gave."""
         scale = under("scale", state)
         if scale and self._scale is None:
             self._begin(ColumnScale(**scale))
-        if self._site is not None:
-            self._site.restore(under("site", state))
+        for name, site in self._sites():
+            site.restore(under(name, state))
 
 
 def _with_noise(study: Study, site: Site, folder: Path) -> Site:

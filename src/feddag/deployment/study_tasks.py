@@ -8,8 +8,10 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.regimes import InRegime
 from feddag.learners.registry import METHODS
 from feddag.regression.moments import COVARIANCE, SCALE
+from feddag.selection import CANDIDATES, Candidates
 from feddag.study import Study
-from feddag.trust.tasks import ASSESSMENT_TASKS, assessment_tasks
+from feddag.trust.replicates import REPLICATE_TASKS, Replicates
+from feddag.trust.tasks import NETWORK_TASKS, assessment_tasks, effect_tasks, mechanism_tasks
 
 SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
 
@@ -62,7 +64,37 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
         tasks |= SCALE.bounded(continuous)
         moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
         tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
-    return tasks | (assessment_tasks(study.kinds) if study.trust.assess else {})
+    return tasks | check_tasks(study)
+
+
+def check_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return the tasks of the checks of the study's graph."""
+    found = trust_tasks(study)
+    for joint in joint_checks(study, federated_learner(study)):
+        found |= joint.tasks()
+    return found
+
+
+def joint_checks(study: Study, learner: FederatedLearner) -> list[Replicates | Candidates]:
+    """Return the checks in which several learners run side by side."""
+    return [each for each in (study_replicates(study, learner), Candidates.of(study)) if each is not None]
+
+
+def trust_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return those of them that `feddag.trust.sites.TrustSite` answers."""
+    terms, nodes = study.trust, len(study.columns)
+    found = assessment_tasks(study.kinds) if terms.assess else {}
+    found |= mechanism_tasks(nodes) if terms.mechanisms else {}
+    return found | (effect_tasks(nodes) if terms.effects else {})
+
+
+def study_replicates(study: Study, learner: FederatedLearner) -> Replicates | None:
+    """Return the replicates by which the study measures its graph's stability; `None` if it does not."""
+    terms = study.trust
+    if not terms.bootstraps and not terms.leave_one_out:
+        return None
+    sites = tuple(site.name for site in study.sites)
+    return Replicates(learner, study.columns, sites, terms.bootstraps, terms.leave_one_out)
 
 
 def known_tasks() -> dict[str, TaskSpec]:
@@ -70,4 +102,4 @@ def known_tasks() -> dict[str, TaskSpec]:
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
-    return by_name((*of_methods, *InRegime.task_specs, *scaling, *ASSESSMENT_TASKS))
+    return by_name((*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS, CANDIDATES))

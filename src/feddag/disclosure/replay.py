@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
-from feddag.deployment.server import assess, learn
+from feddag.deployment.server import check_graph, learn
 from feddag.deployment.site import StudyTable
 from feddag.deployment.study_tasks import federated_learner
 from feddag.federation import Federation, InProcess
@@ -141,8 +141,7 @@ def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = 
     with threadpool_limits(1), InProcess(sites, joblib.cpu_count()) as federation:
         recorder = _Recorder(federation, most)
         try:
-            learner = learn(study, recorder, lambda status: None)
-            assess(study, learner, recorder, lambda message: None)
+            check_graph(study, learn(study, recorder, lambda status: None), recorder)
         except _EnoughError:
             finished = False
     return Course(study, tuple(recorder.tasks), recorder.total, finished)

@@ -7,18 +7,15 @@ is when to stop, and what the clock says to a learner with a time budget.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from feddag.errors import FeddagError
 from feddag.federation.journal import Entry, Journal
-from feddag.federation.protocol import Arrays, Federation, Ledger, Site, Task
+from feddag.federation.protocol import Federation, Task
+from feddag.federation.questions import AskingLearner, Decide, End, Mean
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.steps import Step, first_head, next_head, question_digest
 from feddag.federation.terms import StudyTerms
@@ -109,124 +106,40 @@ class Course:
         self._learner.close()
 
 
-@dataclass(frozen=True)
-class _Decide:
-    """The learner asks what only the server can decide."""
-
-    question: str
-
-
-@dataclass(frozen=True)
-class _End:
-    """The learner has ended, or failed."""
-
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True)
-class _Mean:
-    """What the learner gets for a task."""
-
-    arrays: dict[str, np.ndarray]
-    summed: int
-
-
-class _EndedError(BaseException):
-    """Unwinds the learner, past whatever it catches."""
-
-    def __init__(self) -> None:
-        super().__init__("nobody follows the study any more")
-
-
 class _FollowedLearner:
-    """A learner in a thread of its own, which stands still at each question until it gets an answer."""
+    """A learner that takes the steps of a study, once somebody wants to know what it asks next."""
 
     def __init__(self, sites: tuple[str, ...], learn: Learn) -> None:
-        self._questions: SimpleQueue[Task | _Decide | _End] = SimpleQueue()
-        self._answers: SimpleQueue[_Mean | bool | None] = SimpleQueue()
-        self._steps: list[tuple[Mapping[str, bool], _Mean]] = []
+        self._learner = AskingLearner(sites, learn)
+        self._steps: list[tuple[Mapping[str, bool], Mean]] = []
         """Those that the learner has not seen yet."""
-        self._pending: Task | _Decide | _End | None = None
-        self._federation = _Followed(sites, self._ask)
-        self._learn = learn
-        self._thread: threading.Thread | None = None
 
     def queue(self, decisions: Mapping[str, bool], mean: dict[str, np.ndarray], summed: int) -> None:
-        """Have the learner take a step, once somebody wants to know what it asks next."""
-        self._steps.append((decisions, _Mean(mean, summed)))
+        """Have the learner take a step, when its next question is wanted."""
+        self._steps.append((decisions, Mean(mean, summed)))
 
     def expected(self, decisions: Mapping[str, bool]) -> Task:
         """Let the learner take all steps, and return what it asks then."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="feddag-course", daemon=True)
-            self._thread.start()
         while self._steps:
             taken, mean = self._steps[0]
             self._next_task(taken)
-            self._answer(mean)
+            self._learner.answer(mean)
             del self._steps[0]
         return self._next_task(decisions)
 
     def _next_task(self, decisions: Mapping[str, bool]) -> Task:
         while True:
-            if self._pending is None:
-                self._pending = self._questions.get()
-            match self._pending:
+            match self._learner.question():
                 case Task() as task:
                     return task
-                case _Decide(question) if question in decisions:
-                    self._answer(decisions[question])
-                case _Decide(question):
+                case Decide(question) if question in decisions:  # the server's clock counts
+                    self._learner.answer(decisions[question])
+                case Decide(question):
                     raise RefusedError(Refusal.QUESTION, f"The server has not decided on {question!r}.")
-                case _End(error):
+                case End(_, error):
                     why = "it has ended" if error is None else f"it cannot go on ({error})"
                     raise RefusedError(Refusal.QUESTION, f"The study's method asks nothing more: {why}.")
 
-    def _answer(self, answer: _Mean | bool) -> None:
-        self._pending = None
-        self._answers.put(answer)
-
-    def _ask(self, question: Task | _Decide) -> Any:
-        self._questions.put(question)
-        answer = self._answers.get()
-        if answer is None:
-            raise _EndedError
-        return answer
-
-    def _run(self) -> None:
-        try:
-            self._learn(self._federation)
-        except (Exception, _EndedError) as error:
-            self._questions.put(_End(error))
-        else:
-            self._questions.put(_End())
-
     def close(self) -> None:
         """Let the learner end at its question."""
-        self._answers.put(None)
-
-
-class _Followed:
-    """A federation whose sums somebody else has made. Satisfies `feddag.federation.Federation`."""
-
-    def __init__(self, sites: tuple[str, ...], ask: Callable[[Task | _Decide], Any]) -> None:
-        self.sites = sites
-        self.local_sites: tuple[Site, ...] = ()
-        self.summed = 0
-        self.ledger = Ledger()
-        self._ask = ask
-
-    def aggregate(self, task: Task) -> dict[str, np.ndarray]:
-        mean: _Mean = self._ask(task)
-        self.summed = mean.summed
-        return dict(mean.arrays)
-
-    def decide(self, question: str, answer: Callable[[], bool]) -> bool:
-        del answer  # the server's clock counts
-        return self._ask(_Decide(question))
-
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {}, {}
-
-    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
-        raise FeddagError("A study that is followed is not resumed from a checkpoint.")
+        self._learner.close()

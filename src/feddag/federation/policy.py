@@ -63,10 +63,16 @@ row_delta = 1e-5
 # How large an answer may be. Without the rule, as large as the task makes it.
 # maximum_answer_bytes = 1_000_000
 
+# What to do about a study that did not come with the kit. "ask": take no part before somebody here has accepted it with
+# feddag kit accept; "listed": only those in KIT/studies; "any": take part by itself, if no other rule is broken.
+studies = "ask"
+
 # After so many refusals in one study, the site answers nothing more.
 maximum_refusals = 50
 """
 
+STUDIES = ("ask", "listed", "any")
+"""What a site may do about a study that did not come with its kit."""
 SHARING = ("graph", "moments", "all", "none")
 """What the sites of a study may share, by the name that a policy gives it."""
 
@@ -102,6 +108,8 @@ class Policy:
     maximum_rounds: int | None = None
     """Tasks that are answered in one study."""
     maximum_answer_bytes: int | None = None
+    studies: str = "ask"
+    """Whether the site takes part by itself in a study that did not come with its kit: one of `STUDIES`."""
     maximum_refusals: int = 50
     """In one study; then nothing more is answered."""
     source: str = "the default policy"
@@ -119,6 +127,7 @@ class Policy:
         "row_delta": ROW_PRIVACY["delta"],
         "maximum_rounds": constraints.whole(1) | constraints.none,
         "maximum_answer_bytes": constraints.whole(1) | constraints.none,
+        "studies": constraints.one_of(STUDIES),
         "maximum_refusals": constraints.whole(1),
     }
 

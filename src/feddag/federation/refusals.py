@@ -14,7 +14,11 @@ from feddag.errors import FeddagError
 class Refusal(Enum):
     """A reason, and what it means to whoever runs the server."""
 
-    STUDY = "study", "it has agreed to another study. Give all participants the same study file"
+    STUDY = (
+        "study",
+        "it has not agreed to this study. Give all participants the same study file, or have it accept this one there: "
+        "feddag kit accept",
+    )
     COURSE = "course", "the sums that it was shown are not those of the sites. Look into the server"
     QUESTION = (
         "question",

@@ -41,7 +41,11 @@ class OutOfReachError(Exception):
     """A site did not reply."""
 
 
-class PausedError(FeddagError):
+class UnansweredError(FeddagError):
+    """Too few sites have answered a round."""
+
+
+class PausedError(UnansweredError):
     """Too few sites can be reached for the study to go on. All that was done is kept."""
 
 
@@ -97,6 +101,11 @@ class ServerEndpoint:
         """How many rounds the journal holds."""
         return len(self._journal)
 
+    @property
+    def rounds_taken(self) -> int:
+        """How many rounds the learner has seen the sums of, from the journal or anew."""
+        return self._round
+
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
         replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
@@ -117,7 +126,12 @@ class ServerEndpoint:
         digest = hashlib.sha256(message).hexdigest()
         entry = self._journal.read(self._round)
         if entry is None:
-            entry = self._asked(task, message, digest)
+            try:
+                entry = self._asked(task, message, digest)
+            except UnansweredError:
+                raise
+            except FeddagError as error:
+                raise UnansweredError(str(error)) from None
             self._journal.write(self._round, entry)
         elif entry.step.task != digest:
             raise FeddagError(

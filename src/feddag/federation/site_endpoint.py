@@ -155,8 +155,8 @@ class SiteEndpoint:
         document, arrays = load_checkpoint(self._path)
         if document.pop("data") != self._data:
             raise FeddagError(
-                f"Site {self._name!r}: the data have changed since the study began. Restore them, or have a "
-                "new study begun."
+                f"Site {self._name!r}: the data have changed since the study began. Restore them; or, if they changed "
+                f'on purpose, have all agree on a study with the line: follows = "{self._terms.study}"'
             )
         self._memory = _Memory.of(document, arrays)
         self._site.restore(self._memory.after)
@@ -216,12 +216,13 @@ class SiteEndpoint:
         name, sites = self._name, len(self._terms.sites)
         spec = find_task(name, task, self._tasks)
         spec.check_task(name, task, sites)
-        self._policy.check_task(
-            task.name,
-            rounds_answered=self._memory.answered - (self._memory.round == round_),
-            sites=len(task.participants),
-            protected=self._terms.secure_sum,
-        )
+        for asked in spec.names(task):
+            self._policy.check_task(
+                asked,
+                rounds_answered=self._memory.answered - (self._memory.round == round_),
+                sites=len(task.participants),
+                protected=self._terms.secure_sum,
+            )
         self._log.declare(spec)
         answer = self._answer(spec, task, question, round_)
         if self._terms.sites.index(self._name) not in task.participants:
@@ -411,6 +412,11 @@ class SiteEndpoint:
         save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
         self._memory = memory
         return encoded
+
+    @property
+    def numbers_per_value(self) -> float:
+        """How many numbers have left this site's table, for each of its values."""
+        return self._numbers.per_value
 
     def close(self) -> None:
         """Close the audit log, and follow the study no more."""

@@ -143,6 +143,10 @@ class TaskSpec:
             )
         )
 
+    def names(self, task: Task) -> list[str]:
+        """Return the names of all that a policy must allow before a site answers."""
+        return [task.name]
+
     def describe(self, array: str) -> str:
         """Say what an array of the answer discloses; an empty text where nothing was declared."""
         output = self._output(array)

@@ -66,6 +66,11 @@ class GaussianFit:
     rows: Float[np.ndarray, ""]
 
     @classmethod
+    def axes(cls) -> dict[str, int]:
+        """Return how many axes each field has."""
+        return {"mean": 1, "child_mean": 0, "weights": 1, "factor": 2, "residual": 0, "rows": 0}
+
+    @classmethod
     def to(cls, sums: RegressionSums, ends: list[int], rows: int) -> GaussianFit:
         """Fit to sums, with the layers that the evidence prefers."""
         gram = centred_gram(sums.mean, sums.second, rows)

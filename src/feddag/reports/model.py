@@ -10,6 +10,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+import pandas as pd
+
 from feddag.disclosure import figures
 from feddag.disclosure.kept import kept
 from feddag.drawing.charts import make_charts
@@ -122,6 +124,14 @@ def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
     return [Paragraph("Causes stand above their effects.", "note"), drawing]
 
 
+def _effects_table(run: Run) -> pd.DataFrame | None:
+    tables = [
+        each.table().assign(cause=each.cause, effect=each.effect).set_index(["cause", "effect"]).reset_index()
+        for each in run.effects_kept().values()
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else None
+
+
 def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     blocks: list[Block] = []
     assessment = run.assessment()
@@ -146,6 +156,19 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     for words, text, table in (
         ("How often each edge comes back when every site draws its rows again", "", run.stability_table()),
         ("How well its causes explain each variable, and whether sites differ in that", "", run.mechanisms_table()),
+        (
+            "By how much a variable changes another in all, if the graph is right",
+            "The change of the effect for a unit of the cause, adjusted for the cause's parents; a row for each set of "
+            "parents that it may have. Over all sites: weighted by rows, and as a mean over sites that may differ "
+            "(tau2: by how much), with its 95 % interval.",
+            _effects_table(run),
+        ),
+        (
+            "How well graphs of other parameters predict rows laid aside",
+            "The mean negative log-likelihood of a row: lower is better. The graph above is that of the study's own "
+            "parameters.",
+            run.table("tuning"),
+        ),
         (
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "

@@ -14,6 +14,7 @@
 | `stability/`, `stability.csv`                  | `Run.stability`     | replicates; how often each edge came back |
 | `mechanisms.csv`                               | `Run.mechanisms`    | how well causes explain, at each site     |
 | `effects.json`                                 | `Run.effects`       | the total effects computed so far         |
+| `tuning.csv`                                   | over a network      | parameters compared by rows laid aside    |
 | `disclosure.json`                              | `feddag disclosure` | what the study releases about one table   |
 
 Every file is written at once or not at all, and `run.json` says `finished` only after all results are there: a run that
@@ -37,7 +38,7 @@ from feddag.files import as_text, atomic_write, from_text, is_locked, lock
 
 RECORD, CHECKPOINT, RESULT, PROGRESS = "run.json", "checkpoint.npz", "result.npz", "progress.jsonl"
 ASSESSMENT, REPLICATES, STABILITY, MECHANISMS = "trust.json", "stability", "stability.csv", "mechanisms.csv"
-EFFECTS = "effects.json"
+EFFECTS, TUNING = "effects.json", "tuning.csv"
 GRAPHS = ("graph.csv", "graph.edges.csv", "graph.dot", "graph.graphml", "graph.json")
 _LOCK = ".lock"
 LEFT_BY_A_KILL = (".*.tmp", _LOCK)

@@ -37,6 +37,7 @@ from feddag.trust import (
     mechanisms_by_site,
     total_effect,
 )
+from feddag.trust.graph_checks import GraphChecks
 
 _LIBRARIES = ("jax", "numpy", "scipy", "scikit-learn")
 
@@ -243,7 +244,7 @@ class Run:
         found = self.assessment()
         if found is None:
             found = assess(self.result(), self.silos())
-            self.keep_assessment(found)
+            self.keep_checks(GraphChecks(assessment=found))
         return found
 
     def assessment(self) -> Assessment | None:
@@ -256,10 +257,20 @@ class Run:
         except (ValueError, TypeError, KeyError) as error:
             raise FeddagError(f"{path} is not an assessment ({error}). Remove it: feddag writes it again.") from None
 
-    def keep_assessment(self, assessment: Assessment) -> None:
-        """Write an assessment that was made elsewhere, such as on a network."""
-        with atomic_write(self.folder / files.ASSESSMENT) as stream:
-            stream.write(assessment.to_json())
+    def keep_checks(self, checks: GraphChecks) -> None:
+        """Write what was found out about the graph, here or on a network."""
+        if checks.assessment is not None:
+            with atomic_write(self.folder / files.ASSESSMENT) as stream:
+                stream.write(checks.assessment.to_json())
+        if checks.stability is not None:
+            files.write_table(checks.stability.table(), self.folder / files.STABILITY)
+        if checks.mechanisms is not None:
+            files.write_table(checks.mechanisms, self.folder / files.MECHANISMS)
+        if checks.tuning is not None:
+            files.write_table(checks.tuning, self.folder / files.TUNING)
+        if checks.effects:
+            kept = self.effects_kept() | {(each.cause, each.effect): each for each in checks.effects}
+            files.write_json(self.folder / files.EFFECTS, [each.as_dict() for each in kept.values()])
 
     def stability(
         self, *, bootstraps: int = 20, jobs: int = 1, seed: int = 0, progress: Progress | None = None
@@ -277,7 +288,7 @@ class Run:
             folder=self.folder / files.REPLICATES,
             progress=progress,
         )
-        files.write_table(found.table(), self.folder / files.STABILITY)
+        self.keep_checks(GraphChecks(stability=found))
         return found
 
     def stability_table(self) -> pd.DataFrame | None:
@@ -289,7 +300,7 @@ class Run:
         found = self.mechanisms_table()
         if found is None:
             found = mechanisms_by_site(self.result().guessed_graph, self.silos())
-            files.write_table(found, self.folder / files.MECHANISMS)
+            self.keep_checks(GraphChecks(mechanisms=found))
         return found
 
     def mechanisms_table(self) -> pd.DataFrame | None:
@@ -301,7 +312,7 @@ class Run:
         kept = self.effects_kept()
         if (cause, effect) not in kept:
             kept[cause, effect] = total_effect(self.result(), self.silos(), cause, effect)
-            files.write_json(self.folder / files.EFFECTS, [each.as_dict() for each in kept.values()])
+            self.keep_checks(GraphChecks(effects=(kept[cause, effect],)))
         return kept[cause, effect]
 
     def effects_kept(self) -> dict[tuple[str, str], TotalEffect]:

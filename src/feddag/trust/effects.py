@@ -11,25 +11,29 @@ them is adjusted for, if there is one, and otherwise the effect is not identifie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from scipy.stats import norm
 
 from feddag.errors import FeddagError
+from feddag.federation import Federation
 from feddag.graphs import CausalGraph, adjustment_set, dag_extension, parent_sets
 from feddag.graphs.adjustment import may_act
 from feddag.graphs.dag import reachable
 from feddag.learners.base import Learner, SitePredictor
-from feddag.regression.features import level_counts
 from feddag.silos import Silo, read_silos
+from feddag.silos.variable_types import Kind
 from feddag.trust import tasks
 from feddag.trust.assessment import trust_sites
+from feddag.trust.sites import TOGETHER, TrustSite
 
-TOGETHER = "all sites"
+CONFIDENCE = 0.95
 
 
 class Estimate(NamedTuple):
@@ -43,6 +47,14 @@ class Estimate(NamedTuple):
     """The standard error."""
     by_mechanisms: float | None
     """What the learner's mechanisms say instead, if it has any."""
+    tau2: float | None = None
+    """Of all sites together: how much their effects vary beyond what chance explains, as a variance (DerSimonian and
+    Laird 1986)."""
+    pooled: float | None = None
+    """The mean effect over sites if these are a sample of others, weighted by how certain each is."""
+    low: float | None = None
+    high: float | None = None
+    """The bounds of its interval, with 95 % confidence."""
 
 
 @dataclass(frozen=True)
@@ -79,29 +91,96 @@ class TotalEffect:
 
 
 def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> TotalEffect:
-    """Estimate an effect at every site, and as a mean weighted by rows, which comes from sums alone."""
+    """Estimate an effect at every site, and over all of them, which comes from sums alone."""
     silos = read_silos(silos)
-    columns = silos[0].columns
-    graph = learner.graph_.reordered(columns)
-    pair = _positions(silos[0], cause, effect)
-    adjusted = _adjusted(learner, graph, *pair)
-    members = np.zeros((len(adjusted), len(columns)), dtype=np.uint8)
-    for k, parents in enumerate(adjusted):
-        members[k, list(parents)] = 1
-    task = {"pair": np.array(pair), "adjust": members}
-    with trust_sites(silos) as (federation, local):
-        found = {site.name: site.slopes(task) for site in local}
-        found[TOGETHER] = _mean(tasks.EFFECTS.ask(federation, 0, task), federation.summed)
+    kinds = dict(zip(silos[0].columns, silos[0].kinds, strict=True))
+    question = _Question.of(learner, kinds, cause, effect)
     by_mechanisms = {}
-    if isinstance(learner, SitePredictor) and not graph.allows_hidden_causes:
-        by_mechanisms = _by_mechanisms(learner, silos, *pair)
-    names = ["; ".join(columns[parent] for parent in parents) for parents in adjusted]
-    estimates = tuple(
-        Estimate(site, names[k], float(slope), float(np.sqrt(variance)), by_mechanisms.get(site))
-        for site, of_site in found.items()
-        for k, (slope, variance) in enumerate(of_site)
-    )
-    return TotalEffect(cause, effect, _reaches(graph, *pair), estimates)
+    if isinstance(learner, SitePredictor) and not learner.graph_.allows_hidden_causes:
+        by_mechanisms = _by_mechanisms(learner, silos, *question.pair)
+    with trust_sites(silos) as (federation, local):
+        found = [each for site in local for each in question.at_site(site, by_mechanisms.get(site.name))]
+        found += question.over_all(federation, by_mechanisms.get(TOGETHER))
+    return TotalEffect(cause, effect, question.reachable, tuple(found))
+
+
+def effect_of_sums(
+    learner: Learner, federation: Federation, kinds: Mapping[str, Kind], cause: str, effect: str
+) -> TotalEffect:
+    """Estimate an effect over all sites, from sums alone."""
+    question = _Question.of(learner, kinds, cause, effect)
+    return TotalEffect(cause, effect, question.reachable, tuple(question.over_all(federation)))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A cause, an effect, and the sets of variables to adjust for."""
+
+    columns: tuple[str, ...]
+    pair: tuple[int, int]
+    adjusted: list[tuple[int, ...]]
+    reachable: bool
+
+    @classmethod
+    def of(cls, learner: Learner, kinds: Mapping[str, Kind], cause: str, effect: str) -> Self:
+        columns = tuple(kinds)
+        pair = _positions(kinds, cause, effect)
+        graph = learner.graph_.reordered(columns)
+        return cls(columns, pair, _adjusted(learner, graph, *pair), _reaches(graph, *pair))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        members = np.zeros((len(self.adjusted), len(self.columns)), dtype=np.uint8)
+        for k, parents in enumerate(self.adjusted):
+            members[k, list(parents)] = 1
+        return {"pair": np.array(self.pair, dtype=np.int64), "adjust": members}
+
+    def name(self, k: int) -> str:
+        return "; ".join(self.columns[parent] for parent in self.adjusted[k])
+
+    def at_site(self, site: TrustSite, by_mechanisms: float | None) -> list[Estimate]:
+        return [
+            Estimate(site.name, self.name(k), float(slope), float(np.sqrt(variance)), by_mechanisms)
+            for k, (slope, variance) in enumerate(site.slopes(self.arrays))
+        ]
+
+    def over_all(self, federation: Federation, by_mechanisms: float | None = None) -> list[Estimate]:
+        slopes, variances = _mean(tasks.EFFECTS.ask(federation, 0, self.arrays), federation.summed).T
+        pooled = _pool(federation, self.arrays, slopes, variances)
+        return [
+            Estimate(TOGETHER, self.name(k), float(slope), float(np.sqrt(variance)), by_mechanisms, *pooled[k])
+            for k, (slope, variance) in enumerate(zip(slopes, variances, strict=True))
+        ]
+
+
+def _pool(
+    federation: Federation,
+    question: Mapping[str, np.ndarray],
+    slopes: Float[np.ndarray, " set"],
+    variances: Float[np.ndarray, " set"],
+) -> list[tuple[float, float, float, float] | tuple[()]]:
+    """Return τ², the mean of a random-effects model and its interval, for each set; nothing below two sites."""
+    scale = np.where(variances > 0, variances * federation.summed, 1.0)  # about the squared error at one site
+    ask = partial(_spread, federation, {**question, "centre": slopes, "scale": scale})
+    at_once = ask(np.zeros(len(slopes)))
+    sites, weight = at_once["sites"], np.maximum(at_once["weight"], np.finfo(float).tiny)
+    beyond = at_once["second"] - at_once["first"] ** 2 / weight - (sites - 1)
+    freedom = np.maximum(weight - at_once["weight_squared"] / weight, np.finfo(float).tiny)
+    tau2 = np.where(sites > 1, np.maximum(beyond, 0.0) / freedom, 0.0)
+    varying = ask(tau2)
+    weight = np.maximum(varying["weight"], np.finfo(float).tiny)
+    mean, error = slopes + np.sqrt(scale) * varying["first"] / weight, np.sqrt(scale / weight)
+    half = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    figures = np.stack([scale * tau2, mean, mean - half, mean + half], axis=1).tolist()
+    return [tuple(figures[k]) if round(float(count)) > 1 else () for k, count in enumerate(sites)]
+
+
+def _spread(
+    federation: Federation, question: Mapping[str, np.ndarray], tau2: Float[np.ndarray, " set"]
+) -> dict[str, np.ndarray]:
+    """Return sums over sites of how their effects differ."""
+    mean = tasks.EFFECT_SPREAD.ask(federation, 0, {**question, "tau2": tau2})
+    return {name: federation.summed * array for name, array in mean.items()}
 
 
 def _adjusted(learner: Learner, graph: CausalGraph, cause: int, effect: int) -> list[tuple[int, ...]]:
@@ -116,7 +195,7 @@ def _adjusted(learner: Learner, graph: CausalGraph, cause: int, effect: int) -> 
 
 def _mean(answer: dict[str, np.ndarray], count: int) -> Float[np.ndarray, "set two"]:
     """Return the mean weighted by rows, and its squared standard error, from means over sites."""
-    rows = answer["rows"]
+    rows = answer["counted"]
     if not rows.all():
         raise FeddagError(
             "The cause's parents determine it at every site, so it has no effect of its own. Choose another cause."
@@ -124,11 +203,11 @@ def _mean(answer: dict[str, np.ndarray], count: int) -> Float[np.ndarray, "set t
     return np.stack([answer["slope"] / rows, answer["variance"] / count / rows**2], axis=1)
 
 
-def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
+def _positions(kinds: Mapping[str, Kind], cause: str, effect: str) -> tuple[int, int]:
     for name in (cause, effect):
-        if name not in silo.columns:
-            raise FeddagError(f"There is no variable {name!r}. The variables are {', '.join(silo.columns)}.")
-        levels = int(level_counts(silo.kinds)[silo.columns.index(name)])
+        if name not in kinds:
+            raise FeddagError(f"There is no variable {name!r}. The variables are {', '.join(kinds)}.")
+        levels = len(kinds[name].levels)
         if levels > 2:
             raise FeddagError(
                 f"{name!r} has {levels} levels, and effects are those of numbers and binary variables. Code it as one "
@@ -136,7 +215,7 @@ def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
             )
     if cause == effect:
         raise FeddagError(f"The cause and the effect are both {cause!r}. Name two variables.")
-    return silo.columns.index(cause), silo.columns.index(effect)
+    return list(kinds).index(cause), list(kinds).index(effect)
 
 
 def _reaches(graph: CausalGraph, cause: int, effect: int) -> bool:

@@ -9,13 +9,14 @@ are in one process.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
@@ -27,9 +28,7 @@ from feddag.regression.prediction import CategoryFit, GaussianFit, RegressionSum
 from feddag.silos import read_silos
 from feddag.trust import tasks
 from feddag.trust.assessment import trust_sites
-from feddag.trust.verdict import CERTAIN
-
-_ROUNDING = 1e-9
+from feddag.trust.sites import CERTAIN, ROUNDING, TOGETHER
 
 
 def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
@@ -37,16 +36,15 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
 
     Returns:
         A row for each variable and site: `effect`, `causes`, `site`, `r2`, `own_gain`; then, of all sites together,
-        `mean_own_gain` with its `error`, and whether the mechanism `differs`. Gains are in nats per row held out.
+        `mean_own_gain` with its `error`, whether the mechanism `differs`, and the number of sites whose own is
+        certainly better (`sites_differing`). Gains are in nats per row held out.
     """
     silos = read_silos(silos)
     columns, levels = silos[0].columns, level_counts(silos[0].kinds)
     dag = dag_extension(graph.reordered(columns).adjacency)
     with trust_sites(silos) as (federation, local):
-        common = common_mechanisms(federation, dag, levels)
-        answer = tasks.MECHANISMS.ask(federation, 0, common)
-        gains, errors = answer["row_first"], _errors(federation, answer)
-        fits = {site.name: site.mechanism_fits(common) for site in local}
+        found = _of_sums(federation, dag, levels)
+        fits = {site.name: site.mechanism_fits(found.common) for site in local}
     return pd.DataFrame(
         [
             {
@@ -55,9 +53,7 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
                 "site": site,
                 "r2": of_site[child].r2,
                 "own_gain": of_site[child].own_gain,
-                "mean_own_gain": gains[child],
-                "error": errors[child],
-                "differs": bool(gains[child] > max(CERTAIN * errors[child], _ROUNDING)),
+                **found.figures(child),
             }
             for child, parents in families(dag)
             for site, of_site in fits.items()
@@ -65,10 +61,61 @@ def mechanisms_by_site(graph: CausalGraph, silos: Any) -> pd.DataFrame:
     )
 
 
-def _errors(federation: Federation, answer: Arrays) -> Float[np.ndarray, " node"]:
-    """Return standard errors over rows alone: the sites in question are these, and no sample of others."""
+def mechanisms_of_sums(
+    graph: CausalGraph, federation: Federation, columns: Sequence[str], minimum_sites: int
+) -> pd.DataFrame:
+    """Measure the same of continuous variables from sums alone.
+
+    Returns:
+        A row for each variable: as of `mechanisms_by_site` with the mean of all sites, and `sites_differing`, which is
+        missing if it is above 0 and below `minimum_sites`.
+    """
+    dag = dag_extension(graph.reordered(columns).adjacency)
+    found = _of_sums(federation, dag, np.zeros(len(columns), dtype=int))
+    table = pd.DataFrame(
+        [
+            {
+                "effect": columns[child],
+                "causes": "; ".join(columns[parent] for parent in parents),
+                "site": TOGETHER,
+                "r2": float(found.answer["r2"][child]),
+                **found.figures(child),
+            }
+            for child, parents in families(dag)
+        ]
+    )
+    count = table["sites_differing"]
+    return table.assign(sites_differing=count.where((count == 0) | (count >= minimum_sites)))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What sums say about mechanisms."""
+
+    common: dict[str, np.ndarray]
+    """The regressions that are common to all sites."""
+    answer: Arrays
+    rows: float
+    """Held out, of all sites together."""
+
+    def figures(self, child: int) -> dict[str, Any]:
+        """Return what is known of one variable over all sites."""
+        gain = float(self.answer["row_first"][child])
+        # over rows alone: the sites in question are these, and no sample of others
+        error = float(np.sqrt(max(self.answer["row_second"][child] - gain**2, 0.0) / self.rows))
+        return {
+            "mean_own_gain": gain,
+            "error": error,
+            "differs": bool(gain > max(CERTAIN * error, ROUNDING)),
+            "sites_differing": round(float(self.answer["differs"][child]) * self.rows),
+        }
+
+
+def _of_sums(federation: Federation, dag: Adjacency, levels: Int[np.ndarray, " node"]) -> _Found:
+    common = common_mechanisms(federation, dag, levels)
+    answer = tasks.MECHANISMS.ask(federation, 0, common)
     rows = float(tasks.ROWS.ask(federation)["held_out"]) * federation.summed
-    return np.sqrt(np.maximum(answer["row_second"] - answer["row_first"] ** 2, 0.0) / rows)
+    return _Found(common, answer, rows)
 
 
 def common_mechanisms(

@@ -28,6 +28,11 @@ from feddag.regression.prediction import (
 from feddag.silos import Silo
 from feddag.trust import tasks
 
+TOGETHER = "all sites"
+"""Stands for a site's name where figures are of all of them."""
+CERTAIN = 2.0
+"""Standard errors from which on a difference counts."""
+ROUNDING = 1e-9
 HELD_OUT_SHARE = 0.2
 MOST_ROWS = 2000
 """More rows of a site than this would only take time: the differences of interest show in fewer."""
@@ -45,6 +50,13 @@ class MechanismFit(NamedTuple):
     """The share of the variance that it explains; of a category, McFadden's: the share of the log-likelihood."""
     own_gain: float
     """By how much, in nats per row, it beats the one regression that is common to all sites."""
+    error: float
+    """The standard error of the gain."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the gain is certain."""
+        return bool(self.own_gain > max(CERTAIN * self.error, ROUNDING))
 
 
 class TrustSite(Stateless):
@@ -60,6 +72,8 @@ class TrustSite(Stateless):
         held_out = held_out_rows(silo.rows)
         self._held_out, self._training = silo.values[chosen[:held_out]], silo.values[chosen[held_out:]]
         self._own = OwnRegressions(self._training, self._held_out, self._levels)
+        self.mechanisms: list[MechanismFit] | None = None
+        """How well this site's own mechanisms fare, once a server has asked; for the site itself alone."""
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of `trust.tasks`, or the moments of all rows of the continuous columns."""
@@ -74,6 +88,7 @@ class TrustSite(Stateless):
             tasks.LOGISTIC.name: (len(self._training), self._logistic),
             tasks.MECHANISMS.name: (len(self._held_out), self._mechanisms),
             tasks.EFFECTS.name: (1.0, self._effects),
+            tasks.EFFECT_SPREAD.name: (1.0, self._effect_spread),
         }
         if task.name not in answers:
             return COVARIANCE.answer(self.name, task, self._numbers)
@@ -111,8 +126,15 @@ class TrustSite(Stateless):
         return {name: np.asarray(value) / len(self._training) for name, value in found._asdict().items()}
 
     def _mechanisms(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        rows = self._gains(arrays)
-        return {"row_first": rows.mean(axis=0), "row_second": (rows**2).mean(axis=0)}
+        rows, fits = self._gains(arrays), self.mechanism_fits(arrays)
+        self.mechanisms = fits
+        return {
+            "row_first": rows.mean(axis=0),
+            "row_second": (rows**2).mean(axis=0),
+            "r2": np.array([fit.r2 for fit in fits]),
+            # a count of sites, in means that rows weigh
+            "differs": np.array([float(fit.differs) for fit in fits]) / len(rows),
+        }
 
     def _gains(self, arrays: Arrays) -> Float[np.ndarray, "row node"]:
         """Return by how much this site's own regressions beat the common ones, on each row held out."""
@@ -130,8 +152,12 @@ class TrustSite(Stateless):
 
     def mechanism_fits(self, arrays: Arrays) -> list[MechanismFit]:
         """Return the fit of each variable. It is one site's, in no sum: only a process that holds the site can ask."""
-        gains = self._gains(arrays).mean(axis=0)
-        return [MechanismFit(self._r2(family), float(gains[family[0]])) for family in families(arrays["graph"])]
+        rows = self._gains(arrays)
+        gains, errors = rows.mean(axis=0), rows.std(axis=0) / np.sqrt(len(rows))
+        return [
+            MechanismFit(self._r2(family), float(gains[family[0]]), float(errors[family[0]]))
+            for family in families(arrays["graph"])
+        ]
 
     def _r2(self, family: Family) -> float:
         child, parents = family
@@ -155,7 +181,22 @@ class TrustSite(Stateless):
         """Return the coefficient of the cause in a linear regression, for each set to adjust for; times rows."""
         slopes, variances = self.slopes(arrays).T
         rows = np.where(np.isnan(slopes), 0.0, len(self._all))  # a site that cannot tell counts for nothing
-        return {"slope": rows * np.nan_to_num(slopes), "variance": rows**2 * np.nan_to_num(variances), "rows": rows}
+        return {"slope": rows * np.nan_to_num(slopes), "variance": rows**2 * np.nan_to_num(variances), "counted": rows}
+
+    def _effect_spread(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Return how the site's effects differ from given ones, weighted by how certain they are."""
+        slopes, variances = self.slopes(arrays).T
+        tells = np.nan_to_num(variances) > 0
+        scale, tau2 = arrays["scale"], arrays["tau2"]
+        weight = np.where(tells, scale / np.where(tells, variances + tau2 * scale, 1.0), 0.0)
+        difference = np.where(tells, np.nan_to_num(slopes) - arrays["centre"], 0.0) / np.sqrt(scale)
+        return {
+            "weight": weight,
+            "weight_squared": weight**2,
+            "first": weight * difference,
+            "second": weight * difference**2,
+            "sites": tells.astype(float),
+        }
 
     def slopes(self, arrays: Arrays) -> Float[np.ndarray, "set two"]:
         """Return the coefficient and its squared standard error, for each set to adjust for. One site's: see above."""

@@ -11,16 +11,16 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import joblib
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.stats import norm
 from sklearn.base import clone
 
@@ -32,6 +32,7 @@ from feddag.learners.base import SEED, Learner
 from feddag.learners.status import Progress, Status
 from feddag.parallel import as_finished
 from feddag.silos import CheckedSilos, Silo
+from feddag.silos.cells import count_levels, rare_levels
 
 CONFIDENCE = 0.95
 _MOST_DRAWS = 100
@@ -59,6 +60,24 @@ class Stability:
     bootstraps: list[Adjacency]
     without: dict[str, Adjacency]
     """By the site that was left out; empty where there is one site only."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return {
+            "names": list(self.learned.names),
+            "learned": self.learned.adjacency.tolist(),
+            "bootstraps": [graph.tolist() for graph in self.bootstraps],
+            "without": {site: graph.tolist() for site, graph in self.without.items()},
+        }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Take up what `document` returned."""
+        return cls(
+            CausalGraph(np.array(document["learned"], dtype=np.int8), document["names"]),
+            [np.array(graph, dtype=np.int8) for graph in document["bootstraps"]],
+            {site: np.array(graph, dtype=np.int8) for site, graph in document["without"].items()},
+        )
 
     def table(self) -> pd.DataFrame:
         """Return a row per edge."""
@@ -260,16 +279,29 @@ def _replicate(
 
 
 def draw_again(silo: Silo, seed: Sequence[int]) -> Silo:
-    """Draw as many rows as there are, with replacement, such that no column becomes constant."""
+    """Draw as many rows as there are, with replacement, such that no column becomes constant.
+
+    Nor does a level become rarer than the site's rule `minimum_cell` allows: it may be in no draw at all.
+    """
     draw, varies = np.random.default_rng(seed), np.zeros(len(silo.columns), dtype=bool)
     for _ in range(_MOST_DRAWS):
         drawn = silo.with_rows(draw.integers(silo.rows, size=silo.rows))
         varies = (drawn.values != drawn.values[0]).any(axis=0)
         if silo.targets is not None:
             varies |= silo.targets.all(axis=0)
+        varies &= _levels_allowed(drawn)
         if varies.all():
             return drawn
     constant = silo.columns[int(varies.argmin())]
     raise FeddagError(
-        f"Site {silo.name!r}: column {constant!r} hardly varies, and rows drawn again make it constant. Drop it."
+        f"Site {silo.name!r}: column {constant!r} hardly varies, and rows drawn again make it constant, or one "
+        "of its levels rarer than the site allows. Drop it."
     )
+
+
+def _levels_allowed(silo: Silo) -> Bool[np.ndarray, " column"]:
+    """Return, for each column, whether every level that some row has is in rows enough."""
+    if silo.minimum_cell <= 1:
+        return np.ones(len(silo.columns), dtype=bool)
+    rare = {name: rare_levels(counts, silo.minimum_cell) for name, counts in count_levels(silo).items()}
+    return np.array([not rare.get(name) for name in silo.columns])

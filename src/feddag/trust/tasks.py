@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
+from feddag.federation.tasks import LARGEST_VALUE, Bounds, Output, TaskSpec, by_name
+from feddag.federation.tasks import MOST_ROWS as LARGEST_COUNT
 from feddag.graphs import is_dag
 from feddag.learners.base import disclosed
 from feddag.regression.comparison import SPREAD
 from feddag.regression.moments import COVARIANCE, MomentTasks
+from feddag.regression.prediction import GaussianFit
 from feddag.silos.variable_types import Kind
 
 ROWS = TaskSpec(
@@ -51,6 +53,8 @@ MECHANISMS = TaskSpec(
     {
         "row_first": Output("for each variable the mean difference per row", ("variable",)),
         "row_second": Output("for each variable the mean square of the difference per row", ("variable",)),
+        "r2": Output("for each variable the share of its variance that its causes explain", ("variable",)),
+        "differs": Output("for each variable whether the difference is certain, by the site's rows", ("variable",)),
     },
 )
 EFFECTS = TaskSpec(
@@ -59,15 +63,30 @@ EFFECTS = TaskSpec(
     {
         "slope": Output("the effect times rows, for each set of causes to adjust for", ("set",)),
         "variance": Output("the square of its standard error, times the square of the rows", ("set",)),
-        "rows": Output("the number of rows", ("set",)),
+        "counted": Output("the number of rows, or 0 if the site cannot tell", ("set",)),
     },
 )
-TASKS = (ROWS, HELD_OUT, *MOMENTS.specs, SUMS, LOGISTIC, MECHANISMS, EFFECTS)
+EFFECT_SPREAD = TaskSpec(
+    "trust.effect-spread",
+    "How the effect of one variable on another at the site differs from the mean over all sites",
+    {
+        "weight": Output("how certain the site's effect is, for each set of causes to adjust for", ("set",)),
+        "weight_squared": Output("the square of that", ("set",)),
+        "first": Output("the difference from the mean, times its weight", ("set",)),
+        "second": Output("the square of the difference, times its weight", ("set",)),
+        "sites": Output("1 if the site can tell", ("set",)),
+    },
+)
 
 ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
-"""The tasks of `assess_federation`, and all that sites on a network answer: the others sum over single levels."""
+"""The tasks of `assess_federation`."""
+MECHANISM_TASKS = (ROWS, *MOMENTS.specs, SUMS, MECHANISMS)
+"""The tasks of `mechanisms_of_sums`. `LOGISTIC` is none: no site on a network sums over single levels."""
+NETWORK_TASKS = tuple(by_name((*ASSESSMENT_TASKS, *MECHANISM_TASKS, EFFECTS, EFFECT_SPREAD)).values())
+"""All tasks of these checks that sites on a network answer."""
 LEAVES_SITE = disclosed(ASSESSMENT_TASKS).replace("In sums", "For the checks, in sums")
 
+_MOST_FEATURES, _MOST_SETS = 100_000, 10_000
 RANDOM_GRAPHS = 3
 """The number of random graphs that a learned one is compared with."""
 CRITERIA = ("variance", "r2")
@@ -95,3 +114,48 @@ def assessment_tasks(kinds: Mapping[str, Kind]) -> dict[str, TaskSpec]:
     checks = (ROWS, HELD_OUT.with_bounds(arrays=arrays, lengths=lengths, rules=rules))
     continuous = len(continuous_columns(list(kinds.values())))
     return (COVARIANCE.bounded(continuous) if continuous else {}) | by_name(checks)
+
+
+def mechanism_tasks(nodes: int) -> dict[str, TaskSpec]:
+    """Return the tasks of `mechanisms_of_sums` on so many continuous variables, with bounds on what each brings."""
+
+    def number(*shape: int | str) -> Bounds:
+        return Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=shape)
+
+    graph = {
+        "mean": number(nodes),
+        "variance": number(nodes),
+        "rows": Bounds(0, LARGEST_COUNT, "int64"),
+        "graph": Bounds(0, 1, "uint8", (nodes, nodes)),
+    }
+    rules = {"a graph without cycles": lambda arrays: is_dag(arrays["graph"].astype(np.int8))}
+    fits = {
+        f"{child}/{name}": number(*(f"used {child}" for _ in range(axes)))
+        for child in range(nodes)
+        for name, axes in GaussianFit.axes().items()
+    }
+    lengths = {f"used {child}": _MOST_FEATURES for child in range(nodes)}
+    return MOMENTS.bounded(nodes) | by_name(
+        (
+            ROWS,
+            SUMS.with_bounds(arrays=graph, rules=rules),
+            MECHANISMS.with_bounds(arrays=graph | fits, lengths=lengths, rules=rules),
+        )
+    )
+
+
+def effect_tasks(nodes: int) -> dict[str, TaskSpec]:
+    """Return the tasks of `effect_of_sums` on so many variables, with bounds on what each brings."""
+    question = {"pair": Bounds(0, nodes - 1, "int64", (2,)), "adjust": Bounds(0, 1, "uint8", ("set", nodes))}
+    spread = {
+        "centre": Bounds(-LARGEST_VALUE, LARGEST_VALUE, shape=("set",)),
+        "scale": Bounds(0, LARGEST_VALUE, shape=("set",)),
+        "tau2": Bounds(0, LARGEST_VALUE, shape=("set",)),
+    }
+    lengths = {"set": _MOST_SETS}
+    return by_name(
+        (
+            EFFECTS.with_bounds(arrays=question, lengths=lengths),
+            EFFECT_SPREAD.with_bounds(arrays=question | spread, lengths=lengths),
+        )
+    )

@@ -9,6 +9,7 @@ import numpy as np
 from feddag.graphs import Adjacency
 from feddag.learners.failed_checks import FailedCheck
 from feddag.trust.held_out import HeldOut
+from feddag.trust.sites import CERTAIN
 from feddag.trust.tasks import RANDOM_GRAPHS
 
 EMPTY, RANDOM = "empty", "random"
@@ -19,9 +20,6 @@ _WORDS = {
     SORTED["variance"]: "sorting by variance",
     SORTED["r2"]: "sorting by R²",
 }
-
-CERTAIN = 2.0
-"""Standard errors from which on a difference counts."""
 
 
 def rivals(learned: Adjacency, by_sorting: Mapping[str, Adjacency]) -> dict[str, list[Adjacency]]:

@@ -23,7 +23,7 @@ CHECKS = {"moments.sums", "moments.products", "trust.rows", "trust.held-out"}
 
 def learned_and_assessed(net):
     result = net.run(net.server())
-    return result.learner, result.assessment
+    return result.learner, result.checks.assessment
 
 
 @pytest.mark.parametrize(

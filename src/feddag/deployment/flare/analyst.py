@@ -21,12 +21,13 @@ from feddag.deployment.engine import Standing
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.deployment.flare.kits import Kit
+from feddag.deployment.offers import to_offer
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress, Status
 from feddag.study import Study
-from feddag.trust import Assessment
+from feddag.trust.graph_checks import GraphChecks
 
 _POLL = 1.0
 """Seconds between two looks at the job."""
@@ -62,8 +63,8 @@ class Analyst:
         self._session: Any = None
         self.record: dict[str, Any] = {}
         """What a finished study adds to the run's record."""
-        self.assessment: Assessment | None = None
-        """The checks of the learned graph, if the study has them."""
+        self.checks = GraphChecks()
+        """What a finished study has found out about the learned graph."""
         logging.getLogger("nvflare").setLevel(logging.CRITICAL)
 
     def run(self, progress: Progress) -> Learner:
@@ -131,7 +132,7 @@ class Analyst:
         terms = self._study.federation
         with TemporaryDirectory() as folder:
             job = Path(folder) / self._study.name
-            write_job(job, self._study.name, self._study.digest, sites, terms.quorum, _START)
+            write_job(job, self._study.name, self._study.digest, sites, terms.quorum, _START, to_offer(self._study))
             return self._asked(lambda session: session.submit_job(str(job)))
 
     def _follow(self, job: str, progress: Progress) -> _Outcome:
@@ -187,8 +188,7 @@ class Analyst:
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
                 self.record = outcome["record"]
-                if outcome["assessment"] is not None:
-                    self.assessment = Assessment.from_json(outcome["assessment"])
+                self.checks = GraphChecks.of(outcome["checks"])
                 return _Outcome("finished", outcome["message"], learner)
             return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 

@@ -47,9 +47,10 @@ _log = logging.getLogger("feddag.federation")
 class StudyServer(FLComponent):
     """Runs the study of the server's own kit, if it is the one that the job names."""
 
-    def __init__(self, study: str) -> None:
+    def __init__(self, study: str, offer: str = "") -> None:
         super().__init__()
         self._digest = study
+        self._offer = offer
         self._progress_so_far: dict[str, Any] = {"messages": []}
         self._server: ServerEndpoint | None = None
         self.register_event_handler(InfoCollector.EVENT_TYPE_GET_STATS, self._send_progress)
@@ -82,7 +83,7 @@ class StudyServer(FLComponent):
 
     def _learn(self, folder: Path) -> dict[str, Any]:
         kit = Kit.open(os.environ[KIT], "server")
-        study = kit.agreed_study(self._digest)
+        study = kit.agreed_study(self._digest, self._offer)
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
         over = _ending(collab.clients)
         self._server = build_server(study, calls, kit.memory(study), kit.trust(), self._report)
@@ -94,7 +95,7 @@ class StudyServer(FLComponent):
         return {
             "status": "finished",
             "message": result.message,
-            "assessment": None if result.assessment is None else result.assessment.to_json(),
+            "checks": result.checks.document(),
             "record": result.record,
         }
 
@@ -141,8 +142,9 @@ def _one_line(error: BaseException) -> str:
 class StudySite:
     """Answers for the site whose kit this is, in the study that the kit holds."""
 
-    def __init__(self, study: str) -> None:
+    def __init__(self, study: str, offer: str = "") -> None:
         self._digest = study
+        self._offer = offer
         self._endpoint: SiteEndpoint | None = None
         self._lock = threading.Lock()
         threading.Thread(target=_end_with, args=(int(os.environ[OWNER]),), daemon=True).start()
@@ -153,7 +155,7 @@ class StudySite:
         try:
             with self._lock:
                 if self._endpoint is None and request != "ping":
-                    self._endpoint = _endpoint(self._digest)
+                    self._endpoint = _endpoint(self._digest, self._offer)
         except FeddagError as error:
             message, reason = str(error), error.reason if isinstance(error, RefusedError) else Refusal.DECLINED
         except OSError as error:
@@ -164,12 +166,12 @@ class StudySite:
         return {"refusal": reason.word}
 
 
-def _endpoint(digest: str) -> SiteEndpoint:
+def _endpoint(digest: str, offer: str) -> SiteEndpoint:
     kit = Kit.open(os.environ[KIT], "site")
     _end_earlier_jobs()
-    study = kit.agreed_study(digest)
-    silo = study.silo(kit.name, os.environ[DATA])
     policy = Policy.load(os.environ[POLICY]) if POLICY in os.environ else Policy()
+    study = kit.agreed_study(digest, offer, policy)
+    silo = study.silo(kit.name, os.environ[DATA])
     report = partial(_log.info, "%s: %s", kit.name)
     return build_site(study, silo, kit.memory(study), tables_folder(), kit.identity(), policy, report)
 

@@ -1,4 +1,4 @@
-"""The job that the analyst submits: which of our classes to run, and the digest of the study. It carries no code."""
+"""The job that the analyst submits: which of our classes to run, and the study. It carries no code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ PROGRESS = "feddag"
 """Where a job's statistics hold its progress."""
 
 
-def write_job(folder: Path, name: str, study: str, sites: Sequence[str], quorum: int, timeout: float) -> None:
-    """For the named sites, of which so many must be there to begin."""
+def write_job(
+    folder: Path, name: str, study: str, sites: Sequence[str], quorum: int, timeout: float, offer: str = ""
+) -> None:
+    """For the named sites, of which so many must be there to begin; `offer` is the study's content."""
+    arguments = {"study": study, "offer": offer}
     parts: dict[str, dict[str, Any]] = {
         "meta.json": {
             "name": name,
@@ -31,9 +34,7 @@ def write_job(folder: Path, name: str, study: str, sites: Sequence[str], quorum:
                     "args": {"server_obj_id": "_server", "collab_obj_ids": [], "sync_task_timeout": timeout},
                 }
             ],
-            "components": [
-                {"id": "_server", "path": "feddag.deployment.flare.apps.StudyServer", "args": {"study": study}}
-            ],
+            "components": [{"id": "_server", "path": "feddag.deployment.flare.apps.StudyServer", "args": arguments}],
             "task_data_filters": [],
             "task_result_filters": [],
         },
@@ -48,9 +49,7 @@ def write_job(folder: Path, name: str, study: str, sites: Sequence[str], quorum:
                     },
                 }
             ],
-            "components": [
-                {"id": "_client", "path": "feddag.deployment.flare.apps.StudySite", "args": {"study": study}}
-            ],
+            "components": [{"id": "_client", "path": "feddag.deployment.flare.apps.StudySite", "args": arguments}],
             "task_data_filters": [],
             "task_result_filters": [],
         },

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from feddag.deployment.flare.certificates import check_certificates
 from feddag.deployment.flare.extra import flare
+from feddag.deployment.offers import Studies, read_offer
 from feddag.errors import FeddagError
+from feddag.federation.policy import Policy
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.files import atomic_write, check_private
 from feddag.study import Study
@@ -97,16 +99,32 @@ class Kit:
         """Read the kit's study."""
         return Study.load(self.study_file)
 
-    def agreed_study(self, digest: str) -> Study:
-        """Return the kit's study; refuse any other than the one that the other side names."""
-        study = self.study()
-        if study.digest != digest:
+    def studies(self) -> Studies:
+        """Return this participant's studies."""
+        return Studies(self.folder, self.study_file)
+
+    def agreed_study(self, digest: str, offer: str = "", policy: Policy | None = None) -> Study:
+        """Return the study of that digest; refuse one that this participant has not agreed to.
+
+        Args:
+            digest: The study that the other side names.
+            offer: Its content, where it is not the study that came with the kit. The server, which sees sums alone,
+                takes up any; a site decides.
+            policy: The site's rules.
+        """
+        agreed = self.studies().agreed(digest)
+        if agreed is not None:
+            return agreed
+        offered = read_offer(offer, digest)
+        if self.role == "site":
+            return self.studies().consider(self.name, offered, digest, policy or Policy())
+        if offered is None:
             raise RefusedError(
                 Refusal.STUDY,
-                f"The {self.role} {self.name!r} has agreed to the study {study.digest[:12]}…, and was asked to take "
-                f"part in {digest[:12]}…. Give all participants the same study file.",
+                f"The {self.role} {self.name!r} has agreed to the study {self.study().digest[:12]}…, and was asked to "
+                f"take part in {digest[:12]}…. Give all participants the same study file.",
             )
-        return study
+        return offered
 
     def memory(self, study: Study) -> Path:
         """Return the folder that keeps what this participant remembers of a study; each study has its own."""
