@@ -117,6 +117,23 @@ def test_a_signed_kit_and_the_keys_make_a_kit(world):
             assert opened.identity().fingerprint == fingerprints(world.authority)[name]
 
 
+def test_a_kit_has_the_strict_rules_from_the_start_and_no_way_to_start_it_but_feddag(world):
+    for name, kit in world.kits.items():
+        folder = install(kit, world.own[name]).folder
+        text = (folder / "README.txt").read_text()
+        command = {"server": "feddag server", "analyst": "feddag federation run"}.get(name, "feddag site")
+        assert f"{command} " in text
+        assert "localhost:8002" in text
+        assert not [path for path in folder.rglob("*") if path.suffix == ".sh" or path.name.lower() == "readme.txt"][1:]
+        if name == "analyst":
+            continue
+        rights = json.loads((folder / "local" / "authorization.json").read_text())["permissions"]
+        assert {role["byoc"] for role in rights.values()} == {"none"}
+        rules = json.loads((folder / "local" / "resources.json").read_text())
+        assert rules["class_list_enforcement_mode"] == "enforce"
+        assert not (folder / "local" / "authorization.json.default").exists()
+
+
 def test_sites_without_a_request_get_no_kit_and_nobody_makes_their_keys(tmp_path):
     world = World(tmp_path, "basel", "bern")
     kits = world.sign()

@@ -34,6 +34,7 @@ from feddag.deployment.flare.kits import (
     certificate_file,
     key_file,
 )
+from feddag.deployment.kit_readme import README, readme
 from feddag.deployment.requests import REQUEST, SIGNED_KIT, Keys, Request, SignedKit, check_name
 from feddag.deployment.study_tasks import federated_learner
 from feddag.errors import FeddagError
@@ -42,6 +43,8 @@ from feddag.files import atomic_write, check_private
 from feddag.study import Study
 
 _ADDRESS, _REQUESTS = "federation.json", "requests"
+_FROM_FLARE = ("fed_server.json", "fed_client.json", "fed_admin.json", "resources.json.default")
+"""All that a kit takes from FLARE's provisioning: no start scripts, and none of its rules."""
 _ORGANISATION, _LEAD = "feddag", "lead"
 
 Folder = str | os.PathLike[str]
@@ -143,7 +146,7 @@ def install(signed_kit: Folder, kit: Folder) -> Kit:
         for part in ("startup", "local"):
             (folder / part).mkdir(exist_ok=True)
             for file in (made / part).iterdir():
-                if file.suffix in (".json", ".default"):
+                if file.name in _FROM_FLARE:
                     os.replace(file, folder / part / file.name)
     (folder / "transfer").mkdir(exist_ok=True)
     _write(certificate_file(folder, role), signed.tls)
@@ -152,6 +155,9 @@ def install(signed_kit: Folder, kit: Folder) -> Kit:
         _write(startup / IDENTITY_CERTIFICATE, signed.identity)
     if signed.study:
         _write(folder / STUDY, signed.study)
+    _write(folder / README, readme(signed.name, signed.federation, signed.host, signed.port))
+    if role != "analyst":
+        Kit(folder, role, signed.name).write_rules()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return Kit.open(folder, role)
