@@ -61,7 +61,15 @@ def network_run(copied, notears_run):
         "data": {"missing": "error"},
         "study": {"digest": "0" * 64, "trust": {"assess": True}},
         "privacy": {"epsilon": 0.5, "of": 2.0, "delta": 1e-5},
-        "federation": {"rounds": 3, "rows": 4321, "absent": {"Lyon": "not connected"}, "refused": {}},
+        "federation": {
+            "rounds": 3,
+            "rows": 4321,
+            "absent": {"Lyon": "not connected"},
+            "refused": {},
+            "from_journal": 1,
+            "sums": {"Basel": 3, "Lyon": 2},
+            "not_assessed": "The graph is not assessed: Lyon refused.",
+        },
         "started": "2026-01-31T23:00:00+00:00",
         "finished": "2026-02-01T01:05:00+00:00",
     }
@@ -229,7 +237,14 @@ def test_a_network_run_shows_what_the_server_knows(network_run):
     assert "0" * 64 in told
 
     warnings = [each.items for each in report.find(Bullets) if each.role == "warnings"]
-    assert warnings == [("Site 'Lyon' was out of reach at the end: not connected",)]
+    assert warnings == [
+        (
+            "Site 'Lyon' was out of reach at the end: not connected",
+            "Site 'Lyon' is in 2 of 3 sums.",
+            "1 of 3 rounds come from the server's journal: no site was asked for them again.",
+            "The graph is not assessed: Lyon refused.",
+        )
+    ]
 
     record = json.loads((network_run / "run.json").read_text())
     less = {"study": {"digest": "0" * 64, "trust": {"assess": False}}, "federation": {"rows": None}}

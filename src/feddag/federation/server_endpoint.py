@@ -77,6 +77,10 @@ class ServerEndpoint:
         """Sites that will not go on, and why: to wait for them is of no use."""
         self.rows: int | None = None
         """The rows of all sites together, once a task has asked for them by an output named `rows`."""
+        self.from_journal = 0
+        """Rounds whose sums the journal had: no site was asked again."""
+        self.sums_of: Counter[str] = Counter()
+        """In how many sums each site was."""
         self._terms = terms
         self._calls = dict(calls)
         self._journal = journal
@@ -125,6 +129,8 @@ class ServerEndpoint:
                 "asks for: feddag has changed since the study began. Go on with the version that it began with, or "
                 "remove the folder and start anew."
             )
+        else:
+            self.from_journal += 1
         step = entry.step
         mean = step.mean(self._terms.maximum_rows)
         self._round += 1
@@ -134,6 +140,7 @@ class ServerEndpoint:
             self._rosters.append(step.members)
         for site in self.sites:
             self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
+        self.sums_of.update(step.members)
         self.summed = len(step.members)
         if "rows" in mean and self.summed == len(self.sites):
             self.rows = round(float(mean["rows"]) * self.summed)
@@ -329,7 +336,8 @@ class ServerEndpoint:
             return
         slow = dict.fromkeys(self._slow, "too slow")
         reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **slow, **self.refused}.items())
-        message = f"{found} sites {what}, and the study needs {needed} ({reasons})."
+        why = ", since such a sum means nothing without every site" if needed > self._terms.quorum else ""
+        message = f"{found} sites {what}, and the study needs {needed}{why} ({reasons})."
         if found + len(self.absent) + len(self._slow) >= needed:
             raise PausedError(message)
         raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")

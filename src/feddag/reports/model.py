@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from feddag.deployment.server import journal_note
 from feddag.disclosure import figures
 from feddag.disclosure.kept import kept
 from feddag.drawing.charts import make_charts
@@ -233,6 +234,12 @@ def _lost_sites(run: Run) -> list[Block]:
         for name, words in (("absent", "was out of reach at the end"), ("refused", "did not go on"))
         for site, reason in federation.get(name, {}).items()
     ]
+    rounds, sums = federation.get("rounds", 0), federation.get("sums", {})
+    texts += [f"Site {site!r} is in {count} of {rounds} sums." for site, count in sums.items() if count < rounds]
+    if federation.get("from_journal"):
+        texts.append(journal_note(federation["from_journal"], rounds))
+    if federation.get("not_assessed"):
+        texts.append(federation["not_assessed"])
     return [Bullets(tuple(texts), "warnings")] if texts else []
 
 

@@ -57,7 +57,8 @@ class Analyst:
     def __init__(self, kit: Kit, study: Study, report: Callable[[str], None]) -> None:
         self._kit = kit
         self._study = study
-        self._report = report
+        self._show = report
+        self._messages: list[str] = []
         self._names = [site.name for site in study.sites]
         self._session: Any = None
         self.record: dict[str, Any] = {}
@@ -145,7 +146,7 @@ class Analyst:
                 self._end(job)
                 return _Outcome("interrupted", "The server was lost.")
             if status.startswith("FINISHED"):
-                return self._outcome(job, status)
+                return self._outcome(job, status, messages)
             found = self._reported(job)
             for message in found.get("messages", [])[messages:]:
                 self._report(message)
@@ -177,16 +178,24 @@ class Analyst:
         except (_LostServerError, _NoJobError, KeyError, TypeError):
             return {}
 
-    def _outcome(self, job: str, status: str) -> _Outcome:
+    def _report(self, message: str) -> None:
+        self._messages.append(message)
+        self._show(message)
+
+    def _outcome(self, job: str, status: str, messages: int) -> _Outcome:
+        """Bring what a job has left, and report those of its messages that were not seen while it ran."""
         with TemporaryDirectory() as folder:
             place = self._asked(lambda session: session.download_job_result(job, folder))
             found = {path.name: path for path in Path(place).rglob("*") if path.name in (OUTCOME, RESULT)}
             if OUTCOME not in found:
                 return _Outcome("lost", f"The job ended without a result ({status}).")
             outcome = json.loads(found[OUTCOME].read_bytes())
+            for message in outcome["messages"][messages:]:
+                self._report(message)
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
                 self.record = outcome["record"]
+                self.record["federation"]["messages"] = list(self._messages)
                 if outcome["assessment"] is not None:
                     self.assessment = Assessment.from_json(outcome["assessment"])
                 return _Outcome("finished", outcome["message"], learner)

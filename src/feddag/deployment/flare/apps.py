@@ -72,6 +72,7 @@ class StudyServer(FLComponent):
             _log.exception("the study failed")
             outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
         self._server = None  # whoever comes back now comes too late to interrupt the study for
+        outcome["messages"] = list(self._progress_so_far["messages"])
         self._report(outcome["message"])
         try:
             with atomic_write(folder / OUTCOME) as stream:
