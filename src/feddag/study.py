@@ -3,8 +3,8 @@
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
 | `name`              | what the study is called                                                                    |
-| `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
-|                     | that stand for missing                                                                      |
+| `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, label, |
+|                     | values that stand for missing, `range` of what may occur, `transform` (log)                 |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
@@ -47,7 +47,7 @@ from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
-from feddag.silos.variable_types import KINDS, Kind, Level, Variable
+from feddag.silos.variable_types import KINDS, TRANSFORMS, Kind, Level, Variable
 
 if TYPE_CHECKING:
     from feddag.learners import Learner
@@ -62,6 +62,15 @@ _NAME = constraints.Constraint(
 )
 _TEXT = constraints.Constraint("a text", lambda value: isinstance(value, str) and value != "")
 _TABLE = constraints.Constraint("a table", lambda value: isinstance(value, dict))
+_RANGE = constraints.Constraint(
+    "the lowest and the highest value, such as [0, 120]",
+    lambda value: (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
+        and value[0] < value[1]
+    ),
+)
 _IDENTITY = constraints.Constraint(
     "an Ed25519 public key of 64 hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None,
@@ -306,7 +315,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 _REQUIRED = object()
 _TABLES = {
     "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
-    "variable": ("type", "levels", "merge", "unit", "missing"),
+    "variable": ("type", "levels", "merge", "unit", "missing", "label", "range", "transform"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
@@ -397,7 +406,19 @@ def _variable(name: str, table: _Table) -> Variable:
     kept, merge = _merged(table.table("merge"), kind, levels)
     unit = table.take("unit", _TEXT, None)
     missing = table.take("missing", LEVELS, [])
-    return Variable(name, Kind(kind, kept), unit, tuple(missing), merge)
+    label = table.take("label", _TEXT, None)
+    bounds = table.take("range", _RANGE, None)
+    transform = table.take("transform", constraints.one_of(TRANSFORMS), None)
+    for key, value in (("range", bounds), ("transform", transform)):
+        if value is not None and kind != "continuous":
+            raise FeddagError(
+                f"{table.where(key)}: a {kind} variable has levels, and no numbers. Remove it, or make the variable "
+                "continuous."
+            )
+    if transform == "log" and bounds is not None and bounds[1] <= 0:
+        raise FeddagError(f"{table.where('range')} has no value with a logarithm. Change it, or leave out transform.")
+    low_high = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    return Variable(name, Kind(kind, kept), unit, tuple(missing), merge, label, low_high, transform)
 
 
 def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level, ...], dict[str, tuple[Level, ...]]]:
@@ -432,8 +453,13 @@ def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level,
 def _described(variable: Variable) -> dict[str, Any]:
     lists = {"levels": list(variable.declared_levels), "missing": list(variable.missing)}
     merge = {name: list(values) for name, values in variable.merge.items()}
-    optional = {**lists, "merge": merge}
-    described = {"type": variable.kind.name, "unit": variable.unit}
+    optional = {**lists, "merge": merge, "range": list(variable.range or ())}
+    described = {
+        "type": variable.kind.name,
+        "unit": variable.unit,
+        "label": variable.label,
+        "transform": variable.transform,
+    }
     return _without_none({**described, **{key: value or None for key, value in optional.items()}})
 
 

@@ -16,7 +16,7 @@ from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo
-from feddag.silos.outliers import outlier_warnings
+from feddag.silos.suspicions import table_warnings
 from feddag.study import Study
 
 
@@ -48,7 +48,7 @@ def site(
         f"{len(silo.columns)} variables.\nThis site's identity: {identity.public.hex()}, fingerprint "
         f"{identity.fingerprint}\nAudit log: {audit_log(opened.memory(study))}\nCtrl-C stops it."
     )
-    for warning in outlier_warnings([silo]):
+    for warning in table_warnings([silo]):
         typer.echo(f"Warning: {warning}", err=True)
     _show_disclosure(
         study,

@@ -14,7 +14,7 @@ from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
 from feddag.silos import Silo
-from feddag.silos.outliers import outlier_warnings
+from feddag.silos.suspicions import table_warnings
 from feddag.study import Study
 from feddag.study_template import template
 
@@ -80,7 +80,7 @@ def check(
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
-        for warning in outlier_warnings([silo]) + _cell_warnings(study, silo):
+        for warning in table_warnings([silo]) + _cell_warnings(study, silo):
             console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 

@@ -11,6 +11,9 @@ KINDS: tuple[KindName, ...] = get_args(KindName)
 
 Level = str | int | float
 
+Transform = Literal["log"]
+TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -42,6 +45,12 @@ class Variable:
     """Values that stand for one that was not recorded."""
     merge: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
     """Values that count as one level of the kind, by the name of that level."""
+    label: str | None = None
+    """What people call it."""
+    range: tuple[float, float] | None = None
+    """The lowest and the highest value that a table may have, before any transformation."""
+    transform: Transform | None = None
+    """What to learn from instead of the value."""
 
     def spellings(self) -> list[tuple[Level, ...]]:
         """Return for each level of the kind the values that stand for it."""
