@@ -13,6 +13,7 @@ from feddag.cli.tables import bare_table, show_edges, stdout
 from feddag.deployment.demo import run_demo
 from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit
 from feddag.deployment.engines import engine
+from feddag.deployment.preflight import describe_terms
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
 from feddag.runs import Run
@@ -67,6 +68,8 @@ def provision(
             err=True,
         )
     agreed = Study.load(study)
+    for line in describe_terms(agreed):
+        typer.echo(line)
     lacking = [site.name for site in agreed.sites if site.name not in kits]
     if lacking:
         typer.echo(f"No request came from {', '.join(lacking)}. Later: feddag federation add", err=True)

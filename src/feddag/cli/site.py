@@ -9,7 +9,9 @@ from feddag.cli.disclosure import show_figures
 from feddag.cli.options import command
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
+from feddag.deployment.preflight import check_network, describe_terms
 from feddag.deployment.site import check_site
+from feddag.deployment.study_tasks import study_tasks
 from feddag.disclosure import disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
@@ -41,6 +43,7 @@ def site(
     study = opened.study()
     rules = Policy() if policy is None else Policy.load(policy)
     silo = study.silo(opened.name, data)
+    check_network(study)
     check_site(study, silo, rules)
     identity = opened.identity()
     typer.echo(
@@ -48,6 +51,13 @@ def site(
         f"{len(silo.columns)} variables.\nThis site's identity: {identity.public.hex()}, fingerprint "
         f"{identity.fingerprint}\nAudit log: {audit_log(opened.memory(study))}\nCtrl-C stops it."
     )
+    for line in describe_terms(study):
+        typer.echo(f"  {line}")
+    if forbidden := rules.forbidden(study_tasks(study)):
+        typer.echo(
+            f"Warning: {rules.source} does not allow {', '.join(forbidden)}, so that the graph will not be assessed.",
+            err=True,
+        )
     for warning in table_warnings([silo]):
         typer.echo(f"Warning: {warning}", err=True)
     _show_disclosure(

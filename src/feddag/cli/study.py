@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
 from feddag.deployment.cells import check_cells
+from feddag.deployment.preflight import check_network, describe_terms
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
@@ -76,12 +78,26 @@ def check(
         f"assessment on a network: {'yes' if study.trust.assess else 'no'}"
     )
     console.print(f"sha256 {study.digest}", soft_wrap=True)
+    if len(study.sites) > 1:
+        _show_network(console, study)
     if site is not None:
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
         for warning in table_warnings([silo]) + _cell_warnings(study, silo):
             console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+
+
+def _show_network(console: Console, study: Study) -> None:
+    """Print the terms on which sites take part over a network, or why they could not."""
+    try:
+        check_network(study)
+    except FeddagError as error:
+        console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
+        return
+    console.print("Over a network:", markup=False)
+    for line in describe_terms(study):
+        console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 def _cell_warnings(study: Study, silo: Silo) -> list[str]:

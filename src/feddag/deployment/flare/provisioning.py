@@ -35,8 +35,8 @@ from feddag.deployment.flare.kits import (
     key_file,
 )
 from feddag.deployment.kit_readme import README, readme
+from feddag.deployment.preflight import check_network
 from feddag.deployment.requests import REQUEST, SIGNED_KIT, Keys, Request, SignedKit, check_name
-from feddag.deployment.study_tasks import federated_learner
 from feddag.errors import FeddagError
 from feddag.federation.identities import Authority, Trust, check_identity_certificate, fingerprint, public_identity
 from feddag.files import atomic_write, check_private
@@ -279,9 +279,7 @@ def _make_keys(name: str, folder: Path) -> Request:
 def _read_study(file: Folder, host: str) -> Study:
     """Read a study; refuse one that cannot run, or one of whose sites would pass for another participant."""
     study = Study.load(file)
-    federated_learner(study)
-    if len(study.sites) < 2:
-        raise FeddagError(f"{file}: a federation has at least 2 sites. Name them, as [sites.NAME].")
+    check_network(study)
     for site in study.sites:
         check_name(site.name)
         if site.name in (SERVER, ANALYST, AUTHORITY, host):
