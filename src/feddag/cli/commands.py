@@ -37,6 +37,7 @@ SUMMARIES = {
     "federation add": "Sign the kits of sites that join later; all other kits stay as they are.",
     "federation renew": "Sign new certificates for all participants, before the old ones expire.",
     "federation run": "Have the sites learn the study's graph together, and bring it.",
+    "federation stop": "End the study that runs; what was done is kept.",
     "federation status": "Show which sites are connected, and what runs.",
     "kit": "Keep a participant's keys and kit: ask for a kit, install it, and see whom it knows.",
     "kit request": "Make this participant's keys, and a request for a kit.",

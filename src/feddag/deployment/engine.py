@@ -6,12 +6,13 @@ An engine carries calls between a study's server and its sites. Nothing above th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from feddag.deployment.logs import LogFormat
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
@@ -31,10 +32,24 @@ class Standing:
     """How a server stands."""
 
     server: str
-    sites: list[str]
-    """Those that are connected."""
+    """Idle, or running a study."""
+    sites: Mapping[str, float]
+    """Those that are connected, and for how many seconds nothing was heard of each."""
     jobs: list[str]
     """Those that run."""
+    at_work: Mapping[str, float]
+    """Sites that work on a task, and for how many seconds."""
+    figures: Mapping[str, Any]
+    """How far the method is."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How operators and monitors follow a participant's process."""
+
+    log_format: LogFormat = "text"
+    health: tuple[str, int] | None = None
+    """Host and port of the health page and the metrics."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +86,7 @@ class Kit(Protocol):
 class ServerKit(Kit, Protocol):
     """The server's kit."""
 
-    def run(self) -> int:
+    def run(self, watching: Watching) -> int:
         """Serve in the foreground until a signal ends it, and return the exit code."""
         ...
 
@@ -87,7 +102,7 @@ class SiteKit(Kit, Protocol):
         """Return what the site signs with."""
         ...
 
-    def run(self, data: str, policy: Path | None) -> int:
+    def run(self, data: str, policy: Path | None, watching: Watching) -> int:
         """Answer for a table in the foreground until a signal ends it, and return the exit code."""
         ...
 
@@ -106,6 +121,10 @@ class Analyst(Protocol):
 
     def status(self) -> Standing | None:
         """Return how the server stands; `None` where it is out of reach."""
+        ...
+
+    def stop(self) -> list[str]:
+        """Have the server end what runs, and return the jobs that it has ended."""
         ...
 
 

@@ -81,6 +81,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
             "absent": server.absent,
             "refused": server.refused,
             "from_journal": server.from_journal,
+            "seconds": server.seconds,
             "sums": {site: server.sums_of[site] for site in server.sites},
             "not_assessed": " ".join(not_assessed) or None,
         }

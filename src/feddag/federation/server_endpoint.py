@@ -79,6 +79,8 @@ class ServerEndpoint:
         """The rows of all sites together, once a task has asked for them by an output named `rows`."""
         self.from_journal = 0
         """Rounds whose sums the journal had: no site was asked again."""
+        self.at_work: dict[str, float] = {}
+        """Sites that have not replied yet, and since when (by the monotonic clock)."""
         self.sums_of: Counter[str] = Counter()
         """In how many sums each site was."""
         self._terms = terms
@@ -100,6 +102,11 @@ class ServerEndpoint:
     def rounds(self) -> int:
         """How many rounds the journal holds."""
         return len(self._journal)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the study has taken, from its first sum to its last, with all waiting; `None` before the second."""
+        return self._journal.seconds
 
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
@@ -355,13 +362,16 @@ class ServerEndpoint:
             site: self._pool.submit(_timed, self._calls[site], request, contents[site], timeout) for site in contents
         }
         waiting = {site: _Waiting(time.monotonic()) for site in contents}
+        self.at_work = dict.fromkeys(contents, time.monotonic())
         while waiting:
             wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
             for site in [site for site in waiting if calls[site].done()]:
                 del waiting[site]
+            self.at_work = {site: since for site, since in self.at_work.items() if site in waiting}
             for site, state in list(waiting.items()):
                 if state.lost(self._pool, self._calls[site]):
                     del waiting[site]
+        self.at_work = {}
         replies = self._replies(calls)
         if traffic is not None:
             traffic.add(contents, replies)

@@ -5,7 +5,7 @@ To add a section, write a function that returns its blocks and name it in `SECTI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -60,7 +60,9 @@ def build_report(run: Run) -> Report:
 
 def _title(run: Run) -> str:
     variables, sites = len(run.result().graph_.names), len(run.record["sites"])
-    return f"Causal graph of {variables} variables, learned from {sites} {'site' if sites == 1 else 'sites'}"
+    words = f"ausal graph of {variables} variables, learned from {sites} {'site' if sites == 1 else 'sites'}"
+    name = (run.record.get("study") or {}).get("name")
+    return f"C{words}" if name is None else f"{name}: c{words}"
 
 
 def _lead(run: Run) -> str:
@@ -77,11 +79,12 @@ def _facts(run: Run) -> list[Fact]:
     learner, record = run.result(), run.record
     directed, undirected = len(learner.graph_.edges), len(learner.graph_.undirected_edges)
     history, rows = learner.history_frame(), _rows(run)
-    rounds = len(history) if "round" in history else 0
+    rounds = _federation(run).get("rounds", len(history) if "round" in history else 0)
+    lost = len({**_federation(run).get("absent", {}), **_federation(run).get("refused", {})})
     return [
         Fact("Variables", f"{len(learner.graph_.names):,}"),
         Fact("Edges", f"{directed + undirected:,}", f"{undirected:,} of open direction" if undirected else ""),
-        Fact("Sites", f"{len(record['sites']):,}"),
+        Fact("Sites", f"{len(record['sites']):,}", f"{lost:,} absent at the end" if lost else ""),
         *([] if rows is None else [Fact("Rows", f"{rows:,}", "in all")]),
         Fact(
             "Sent by all sites",
@@ -89,19 +92,32 @@ def _facts(run: Run) -> list[Fact]:
             f"in {rounds:,} rounds" if rounds > 1 else "",
         ),
         Fact("Method", record["method"], "" if record["regime"] == "federated" else record["regime"]),
-        Fact("Took", format_duration(_seconds(run))),
+        Fact("Took", format_duration(_seconds(run)), "from the first sum to the last" if _study_seconds(run) else ""),
     ]
+
+
+def _federation(run: Run) -> dict[str, Any]:
+    """Return what a network run knows of its federation."""
+    return run.record.get("federation", {})
+
+
+def _study_seconds(run: Run) -> float | None:
+    return _federation(run).get("seconds")
 
 
 def _rows(run: Run) -> int | None:
     """Return the rows of all sites together; `None` if a network run never asked for their sum."""
     if run.record.get("federated"):
-        return run.record.get("federation", {}).get("rows")
+        return _federation(run).get("rows")
     return sum(site["rows"] for site in run.record["sites"])
 
 
 def _seconds(run: Run) -> float:
-    """Return how long learning took. On a network that is the time between start and result, with all waiting."""
+    """Return how long learning took. On a network that includes all waiting, and it is the study's time: a run that
+    takes its result from the journal is shorter.
+    """
+    if (seconds := _study_seconds(run)) is not None:
+        return seconds
     if not run.record.get("federated"):
         return run.result().seconds_
     started, finished = (datetime.fromisoformat(run.record[name]) for name in ("started", "finished"))
@@ -111,7 +127,13 @@ def _seconds(run: Run) -> float:
 def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
     if not drawing.edges:
         return [Paragraph("No edges were found.", "note"), drawing]
-    return [Paragraph("Causes stand above their effects.", "note"), drawing]
+    undirected = bool(drawing.graph.undirected_edges)
+    text = "Causes stand above their effects."
+    if undirected and drawing.graph.edges:
+        text = "Where there is an arrow, the cause stands above its effect. Dashed lines have no order."
+    elif undirected:
+        text = "No edge has a direction: what stands above or below means nothing."
+    return [Paragraph(text, "note"), drawing]
 
 
 def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
@@ -205,7 +227,13 @@ def _history(run: Run, drawing: GraphDrawing) -> list[Block]:
 
 
 def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
-    texts = ["This report holds only counts and sums over a site's rows.", _what_left_a_site(run), _spent_privacy(run)]
+    texts = [
+        "This report holds only counts and sums over a site's rows.",
+        _what_left_a_site(run),
+        _protection(run),
+        _spent_privacy(run),
+        _preparation(run),
+    ]
     names = drawing.graph.names
     return [
         *(Paragraph(text, "note") for text in texts if text),
@@ -213,8 +241,49 @@ def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
         _site_table(run),
         *_disclosure(run),
         Subheading(f"The {len(names)} variables"),
-        Paragraph(", ".join(names), "names"),
+        _variables(run, names),
     ]
+
+
+def _variables(run: Run, names: Sequence[str]) -> Block:
+    """Name the variables, with what the study says of them."""
+    declared = (run.record.get("study") or {}).get("variables")
+    if not declared:
+        return Paragraph(", ".join(names), "names")
+    keys = [key for key in ("label", "unit", "transform", "range") if any(key in each for each in declared.values())]
+    rows = tuple(
+        (name, declared[name]["type"], *(_in_words(declared[name].get(key)) for key in keys)) for name in names
+    )
+    return Table("Variables", ("variable", "type", *keys), rows)
+
+
+def _in_words(value: Any) -> str:
+    return " to ".join(f"{each:g}" for each in value) if isinstance(value, list) else str(value or "")
+
+
+def _protection(run: Run) -> str:
+    """Say what protected the sums of a network run."""
+    terms = (run.record.get("study") or {}).get("privacy")
+    if not run.record.get("federated") or terms is None:
+        return ""
+    if terms["secure_sum"]:
+        return "Sums were protected: nobody, the server included, could see one site's numbers."
+    return "Sums were not protected: the server saw each site's numbers before it summed them."
+
+
+def _preparation(run: Run) -> str:
+    prepared = run.preparation
+    missing = {
+        "error": "tables with missing values were refused",
+        "drop": "rows with missing values were left out",
+        "impute": "missing values were replaced by the site's median or commonest level",
+    }[prepared.missing]
+    scale = {
+        "none": "units are as they are",
+        "site": "each site scaled its columns by its own moments",
+        "federated": "columns were scaled by the moments of all sites",
+    }[prepared.scale]
+    return f"Preparation: {missing}; {scale}."
 
 
 def _disclosure(run: Run) -> list[Block]:
@@ -228,7 +297,7 @@ def _disclosure(run: Run) -> list[Block]:
 
 
 def _lost_sites(run: Run) -> list[Block]:
-    federation = run.record.get("federation", {})
+    federation = _federation(run)
     texts = [
         f"Site {site!r} {words}: {reason}"
         for name, words in (("absent", "was out of reach at the end"), ("refused", "did not go on"))

@@ -23,6 +23,7 @@ from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.deployment.flare.kits import Kit
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.files import atomic_write
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress, Status
 from feddag.study import Study
@@ -71,10 +72,13 @@ class Analyst:
         """Run the study to its end, whatever happens on the way, and return what was learned."""
         awaited: tuple[str, ...] = ()
         losses = 0
+        self._mark().unlink(missing_ok=True)
         while True:
             outcome = self._follow(self._submit(self._gathered(awaited)), progress)
             awaited = outcome.absent
             losses = losses + 1 if outcome.status == "lost" else 0
+            if outcome.status == "lost":
+                self._raise_if_stopped()
             if losses == _MOST_LOSSES:
                 raise FeddagError(f"{outcome.message} It did so {losses} times in a row: see the server's log.txt.")
             if outcome.learner is not None:
@@ -94,11 +98,39 @@ class Analyst:
             info = self._once(lambda session: session.get_system_info())
         except _LostServerError:
             return None
+        jobs, now = [each.job_id for each in info.job_info], time.time()
+        found = self._reported(jobs[0]) if jobs else {}
         return Standing(
-            info.server_info.status,
-            [each.name for each in info.client_info],
-            [each.job_id for each in info.job_info],
+            "running" if jobs else "idle",
+            {each.name: now - each.last_connect_time for each in info.client_info},
+            jobs,
+            found.get("at_work", {}),
+            found.get("status", {}).get("figures", {}),
         )
+
+    def stop(self) -> list[str]:
+        """Have the server end all that runs, also where another process of this kit follows it; return the jobs."""
+        with atomic_write(self._mark()) as stream:
+            stream.write("")
+        try:
+            jobs = [each.job_id for each in self._once(lambda session: session.get_system_info()).job_info]
+        except _LostServerError as error:
+            raise FeddagError(
+                f"The server is out of reach ({error}). What runs there ends when it is stopped: Ctrl-C there."
+            ) from None
+        for job in jobs:
+            self._end(job)
+        return jobs
+
+    def _mark(self) -> Path:
+        """Return the file that tells whoever follows the study that it was stopped on purpose."""
+        return self._kit.memory(self._study) / "stopped"
+
+    def _raise_if_stopped(self) -> None:
+        if self._mark().exists():
+            raise FeddagError(
+                "The study was stopped (feddag federation stop). What was done is kept: the same command goes on."
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,6 +143,7 @@ class Analyst:
         enough_since: float | None = None
         reported = None
         while True:
+            self._raise_if_stopped()
             sites = list(self.connected())
             if len(sites) == len(self._names):
                 return sites
@@ -203,7 +236,7 @@ class Analyst:
 
     def _end(self, job: str) -> None:
         """Have a job end, and wait until it has; a server that was started anew does not know it any more."""
-        with suppress(_NoJobError, FeddagError):
+        with suppress(_NoJobError, _LostServerError, FeddagError):
             self._asked(lambda session: session.abort_job(job))
             for _ in range(60):
                 status = self._asked(lambda session: session.get_job_meta(job)).get("status", "")

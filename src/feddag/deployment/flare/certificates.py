@@ -34,6 +34,11 @@ def check_certificates(startup: Path, names: Sequence[str], now: datetime | None
     return warning
 
 
+def ends_first(startup: Path, names: Sequence[str]) -> datetime:
+    """Return when the first of some certificates expires."""
+    return min(_read(startup / name).not_valid_after_utc for name in names)
+
+
 def _read(path: Path) -> Any:
     try:
         return flare("cryptography.x509").load_pem_x509_certificate(path.read_bytes())

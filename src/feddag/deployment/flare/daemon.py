@@ -62,6 +62,7 @@ def _tell(error: ssl.SSLError) -> None:
 
 
 if __name__ == "__main__":
+    logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
     ssl.SSLContext.sslobject_class = TellingConnection
     module = sys.argv.pop(1)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
