@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,15 @@ Health = Annotated[
     ),
 ]
 LogFormatOption = Annotated[LogFormat, typer.Option(help="Lines for people, or a JSON object per line.")]
+Systemd = Annotated[
+    bool, typer.Option("--systemd", help="Print a unit file for systemd with these options, and do nothing else.")
+]
+
+
+def service_options(kit: Path, health: str | None, log_format: LogFormat) -> list[str]:
+    """Return the options that servers and sites have in common, for a unit file."""
+    given = ["--kit", str(kit.absolute()), *([] if health is None else ["--health", health])]
+    return [*given, *([] if log_format == "text" else ["--log-format", log_format])]
 
 
 def watching(health: str | None, log_format: LogFormat) -> Watching:

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from feddag.cli.disclosure import show_figures
-from feddag.cli.monitoring import Health, LogFormatOption, watching
+from feddag.cli.monitoring import Health, LogFormatOption, Systemd, service_options, watching
 from feddag.cli.options import command
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
 from feddag.deployment.logs import LogFormat, speaker
 from feddag.deployment.preflight import check_network, describe_terms
+from feddag.deployment.service import absolute, systemd_unit
 from feddag.deployment.site import check_site
 from feddag.deployment.study_tasks import study_tasks
 from feddag.disclosure import Disclosure, disclose_quickly, figures
@@ -37,6 +38,7 @@ def site(
     ] = None,
     health: Health = None,
     log_format: LogFormatOption = "text",
+    systemd: Systemd = False,
 ) -> None:
     """Reads the table, connects to the server that the kit names, and answers the tasks of the kit's study until it is
     stopped with Ctrl-C. Every message is written into an audit log; see feddag audit.
@@ -45,6 +47,10 @@ def site(
     """
     followed, say = watching(health, log_format), speaker(log_format)
     opened = engine().open_site(kit)
+    if systemd:
+        rest = ["--data", absolute(data), *([] if policy is None else ["--policy", str(policy.absolute())])]
+        typer.echo(systemd_unit(opened, "site", [*service_options(kit, health, log_format), *rest]), nl=False)
+        return
     study = opened.study()
     rules = Policy() if policy is None else Policy.load(policy)
     silo = study.silo(opened.name, data)
