@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow  # .ci/run runs it
 
 MANY_ROUNDS = """\
 name = "feddag"
-parameters = { sharing = "all", model = "linear", it_max = 2, it_inner = 1000, it_fl = 10 }
+parameters = { sharing = "all", model = "linear", it_max = 3, it_inner = 1000, it_fl = 10 }
 """
 
 
 @pytest.fixture
 def federation(tmp_path):
-    made = Federation(tmp_path, MANY_ROUNDS)
+    made = Federation(tmp_path, MANY_ROUNDS, policy="maximum_numbers_per_value = 1000")
     yield made
     made.close()
 
