@@ -177,6 +177,14 @@ class TestMerge:
     def test_a_range_or_a_transform_that_cannot_be_is_refused(self, text, message):
         assert message in refusal(TEXT.replace('age = "continuous"', f"age = {text}"))
 
+    def test_a_study_that_begins_anew_has_another_digest_and_no_noise(self):
+        plain = TEXT[: TEXT.index("[privacy")]
+        assert Study.parse(f"attempt = 1\n{plain}").digest == Study.parse(plain).digest
+        again = Study.parse(f"attempt = 2\n{plain}")
+        assert again.digest != Study.parse(plain).digest
+        assert Study.of(again.document()) == again
+        assert "attempt cannot be 2 beside privacy.differential" in refusal(f"attempt = 2\n{TEXT}")
+
     def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
         text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')
         assert Study.parse(text).variables[4].kind == Kind("ordinal", ("up", "down"))

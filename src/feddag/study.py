@@ -2,7 +2,7 @@
 
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
-| `name`              | what the study is called                                                                    |
+| `name`, `attempt`   | what the study is called, and how many times it has begun                                   |
 | `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, label, |
 |                     | values that stand for missing, `range` of what may occur, `transform` (log)                 |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
@@ -157,6 +157,8 @@ class Study:
     trust: TrustTerms
     source: str = field(default="The study", compare=False)
     """The file, for errors."""
+    attempt: int = 1
+    """A study that begins anew, since its server has lost its journal, has another number, and so another digest."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -186,6 +188,7 @@ class Study:
             privacy=privacy,
             trust=_trust(top.table("trust"), privacy),
             source=source,
+            attempt=_attempt(top, privacy),
         )
 
     def document(self) -> dict[str, Any]:
@@ -200,6 +203,7 @@ class Study:
             "federation": asdict(self.federation),
             "privacy": _without_none(asdict(self.privacy)),
             "trust": asdict(self.trust),
+            **({} if self.attempt == 1 else {"attempt": self.attempt}),
         }
 
     @cached_property
@@ -314,7 +318,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 _REQUIRED = object()
 _TABLES = {
-    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
+    "study": ("name", "attempt", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
     "variable": ("type", "levels", "merge", "unit", "missing", "label", "range", "transform"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
@@ -570,6 +574,16 @@ def _privacy(table: _Table, sites: int) -> PrivacyTerms:
     has_differential = table.take("differential", _TABLE, None) is not None
     differential = _differential(table.table("differential")) if has_differential else None
     return PrivacyTerms(secure_sum, differential)
+
+
+def _attempt(top: _Table, privacy: PrivacyTerms) -> int:
+    attempt = top.take("attempt", constraints.whole(1), 1)
+    if attempt > 1 and privacy.differential is not None:
+        raise FeddagError(
+            f"{top.where('attempt')} cannot be {attempt} beside privacy.differential: what sites have spent of their "
+            "budgets would be forgotten. Agree on a new study, with the epsilon that is left."
+        )
+    return attempt
 
 
 def _trust(table: _Table, privacy: PrivacyTerms) -> TrustTerms:

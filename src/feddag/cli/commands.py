@@ -30,6 +30,7 @@ SUMMARIES = {
     "experiment report": "Write the page of all results.",
     "study": "Write and check a study: the file that all sites agree on before anything is learned.",
     "study init": "Write the template of a study, to be filled in.",
+    "study anew": "Let a study begin anew whose server has lost its journal.",
     "study check": "Check a study and, at a site, whether its table keeps to it.",
     "federation": "Run a study on a network: kits for all, the run itself, and how it stands.",
     "federation demo": "Watch a server and sites on this machine learn a graph over a real network.",

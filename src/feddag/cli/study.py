@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from feddag.silos import Silo
 from feddag.silos.suspicions import table_warnings
 from feddag.study import Study
 from feddag.study_template import template
+
+_ATTEMPT = re.compile(r"attempt\s*=")
 
 
 def init(
@@ -46,6 +49,32 @@ def init(
     with atomic_write(file) as stream:
         stream.write(text)
     typer.echo(f"Written into {file}. Fill it in, then check it with: feddag study check {file}")
+
+
+def anew(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study that was begun.")],
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The study to write.", show_default=False)],
+) -> None:
+    """For a study whose server has lost its journal, or a site its memory: the same study with another number, and so
+    another hash. Who puts it into its kit, as KIT/study.toml, agrees that it begins anew. What left a table before
+    still counts against its site's rules.
+
+    Example: feddag study anew study.toml --out study-2.toml
+    """
+    if out.exists():
+        raise FeddagError(f"{out} exists already. Name a new file, or remove it.")
+    study = Study.load(file)
+    line = f"attempt = {study.attempt + 1}"
+    kept = [each for each in file.read_text(encoding="utf-8").splitlines() if not _ATTEMPT.match(each)]
+    text = "\n".join([line, *kept]) + "\n"
+    again = Study.parse(text, str(out))
+    with atomic_write(out) as stream:
+        stream.write(text)
+    typer.echo(
+        f"Written into {out}: the same study, begun for the {again.attempt}. time, sha256 {again.digest}\n"
+        "All participants put it into their kits, as KIT/study.toml, and start again."
+    )
 
 
 def check(

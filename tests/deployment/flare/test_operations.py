@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # .ci/run runs it
 
 MANY_ROUNDS = """\
 name = "feddag"
-parameters = { sharing = "all", model = "linear", it_max = 3, it_inner = 1000, it_fl = 10 }
+parameters = { sharing = "all", model = "linear", it_max = 2, it_inner = 1000, it_fl = 10 }
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from dataclasses import replace
 from threading import Event
@@ -21,6 +22,7 @@ from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.steps import Step, plain_mean
 from feddag.federation.wire import encode_answer
 from feddag.learners.checkpointing import FitContext
+from feddag.study import Study
 
 
 @pytest.fixture(scope="module")
@@ -338,6 +340,22 @@ def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
         net.start(changed)
     net.start(silo)
     np.testing.assert_array_equal(net.learn()[0].edge_scores_, learner.edge_scores_)
+
+
+def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_its_numbers_still_count(net):
+    learner = net.learn()[0]
+    before = {name: net.sites[name]._numbers.numbers for name in NAMES}
+    shutil.rmtree(net.folder / "journal")
+    with pytest.raises(FeddagError):
+        net.learn()
+    assert any("begin anew, with feddag study anew" in each for each in net.told)
+    net.study = Study.of({**net.study.document(), "attempt": 2})
+    for silo in SIMULATION.silos:
+        net.start(silo)
+    again = net.learn()[0]
+    np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
+    for name in NAMES:
+        assert net.sites[name]._numbers.numbers >= before[name] > 0
 
 
 def test_sites_with_another_study_say_so_and_the_server_names_each(net):

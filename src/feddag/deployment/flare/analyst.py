@@ -175,11 +175,13 @@ class Analyst:
             time.sleep(_POLL)
             try:
                 status = self._once(lambda session: session.get_job_meta(job)).get("status", "")
+                if status.startswith("FINISHED"):
+                    return self._outcome(job, status, messages)
             except _LostServerError:
                 self._end(job)
                 return _Outcome("interrupted", "The server was lost.")
-            if status.startswith("FINISHED"):
-                return self._outcome(job, status, messages)
+            except _NoJobError:
+                return _Outcome("lost", "The server does not know this study's job any more: its kit was replaced.")
             found = self._reported(job)
             for message in found.get("messages", [])[messages:]:
                 self._report(message)
