@@ -114,6 +114,24 @@ def renew(
     _show_kits(engine().renew(authority, out), None, authority)
 
 
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The participant whose keys are lost or stolen.")],
+    *,
+    authority: Annotated[Path, AUTHORITY_FOLDER],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list to send to all.", show_default=False)],
+) -> None:
+    """Writes a signed list of all revoked keys. Send it to everybody, the server first: with feddag kit revoke, it lets
+    nobody in with these keys, and sites sum with nobody who has them. All other kits stay as they are. A participant
+    that is to come back sends a new request.
+
+    Example: feddag federation revoke lyon --authority kits/authority --out revoked.json
+    """
+    engine().revoke(name, authority, out)
+    typer.echo(
+        f"The keys of {name!r} are revoked. All install {out}, the server first: feddag kit revoke {out} --kit KIT"
+    )
+
+
 def _show_kits(kits: dict[str, Path], study: Path | None, authority: Path) -> None:
     """Print what to do with each kit, and the fingerprints by which all can check that it is the right one."""
     table = Table("kit", "for", "next")

@@ -175,6 +175,14 @@ class Engine(Protocol):
         """Sign new certificates for all whom an authority knows, and return the files by name."""
         ...
 
+    def revoke(self, name: str, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+        """Revoke a participant's keys, and write the list of all revoked keys that everybody installs."""
+        ...
+
+    def install_revocations(self, file: str | os.PathLike[str], kit: str | os.PathLike[str]) -> list[str]:
+        """Install a list of revoked keys in a kit, and return whose they are."""
+        ...
+
     def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:
         """Return the fingerprints of an authority (by the name of its folder) and of all whose keys it has signed."""
         ...

@@ -71,6 +71,14 @@ class FlareEngine:
         """Sign new certificates."""
         return _provisioning().renew(authority, out)
 
+    def revoke(self, name: str, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+        """Revoke a participant's keys."""
+        return _provisioning().revoke(name, authority, out)
+
+    def install_revocations(self, file: str | os.PathLike[str], kit: str | os.PathLike[str]) -> list[str]:
+        """Install a list of revoked keys."""
+        return _provisioning().install_revocations(file, kit)
+
     def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:
         """Return the fingerprints of an authority, and of those whose keys it has signed."""
         return _provisioning().fingerprints(authority)

@@ -30,6 +30,8 @@ Role = Literal["server", "site", "analyst"]
 
 STUDY, MEMORY = "study.toml", "feddag"
 ROOT, IDENTITY_CERTIFICATE, IDENTITY_KEY = "rootCA.pem", "identity.crt", f"{MEMORY}/identity.key"
+REVOKED = "revoked.json"
+"""The list of keys that the authority has revoked."""
 ANALYST_ID = "analyst@feddag.study"
 """The name by which FLARE knows the analyst."""
 
@@ -132,8 +134,8 @@ class Kit:
 
     def trust(self) -> Trust:
         """Return whom this participant believes: the kit's authority, and identities that it has seen in any study."""
-        known = self.folder / MEMORY / _KNOWN
-        return flare("feddag.federation.identities").Trust.load(self.folder / "startup" / ROOT, known)
+        startup, known = self.folder / "startup", self.folder / MEMORY / _KNOWN
+        return flare("feddag.federation.identities").Trust.load(startup / ROOT, known, startup / REVOKED)
 
     def write_rules(self, log_format: LogFormat = "text") -> None:
         """Write what FLARE may do here. This happens at every start: no kit, and no one on the wire, can widen it."""

@@ -27,6 +27,7 @@ from feddag.deployment.flare.kits import (
     ANALYST_ID,
     IDENTITY_CERTIFICATE,
     IDENTITY_KEY,
+    REVOKED,
     ROOT,
     STUDY,
     Kit,
@@ -39,6 +40,7 @@ from feddag.deployment.preflight import check_network
 from feddag.deployment.requests import REQUEST, SIGNED_KIT, Keys, Request, SignedKit, check_name
 from feddag.errors import FeddagError
 from feddag.federation.identities import Authority, Trust, check_identity_certificate, fingerprint, public_identity
+from feddag.federation.revocations import Revocations, identity_digest, key_digest
 from feddag.files import atomic_write, check_private
 from feddag.study import Study
 
@@ -118,6 +120,42 @@ def renew(authority: Folder, out: Folder) -> dict[str, Path]:
             request.name: _sign(federation, request, "", folder, Path(request.name)) for request in federation.signed()
         }
     return {name: Path(out) / place for name, place in places.items()}
+
+
+def revoke(name: str, authority: Folder, out: Folder) -> Path:
+    """Revoke the keys of a participant, and write the signed list of all that were; return its file.
+
+    No certificate is renewed for these keys. A participant that is to come back sends a new request.
+    """
+    federation, file = _Federation.load(Path(authority)), Path(out)
+    request_file = federation.folder / _REQUESTS / f"{name}{REQUEST}"
+    kept = Revocations.kept(federation.folder / REVOKED, federation.authority.root)
+    if not request_file.exists():
+        signed = [request.name for request in federation.signed()]
+        raise FeddagError(f"{name!r} has no keys that {authority} has signed. It has signed for {', '.join(signed)}.")
+    request = Request.read(request_file)
+    keys = {key_digest(request.tls_key()): name, identity_digest(request.identity_key): name}
+    revoked = Revocations({**kept.keys, **keys})
+    revoked.write(federation.folder / REVOKED, federation.authority)
+    revoked.write(file, federation.authority)
+    request_file.unlink()
+    return file
+
+
+def install_revocations(file: Folder, kit: Folder) -> list[str]:
+    """Install a list of revoked keys in a kit, and return the names; refuse one that lacks keys of the list before."""
+    folder = Path(kit).absolute()
+    check_private(folder)
+    installed = folder / "startup" / REVOKED
+    try:
+        root = x509.load_pem_x509_certificate((folder / "startup" / ROOT).read_bytes())
+    except FileNotFoundError:
+        raise FeddagError(f"{folder} is no kit that was installed. Check the path.") from None
+    new, old = Revocations.read(Path(file), root), Revocations.kept(installed, root)
+    if not old.keys.keys() <= new.keys.keys():
+        raise FeddagError(f"{file} is older than the list in {folder}. Ask for the newest.")
+    _write(installed, Path(file).read_text(encoding="utf-8"))
+    return sorted(set(new.keys.values()))
 
 
 def fingerprints(authority: Folder) -> dict[str, str]:
