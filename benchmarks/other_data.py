@@ -42,7 +42,7 @@ from feddag.parallel import as_finished
 from feddag.silos.checks import CheckedSilos
 from other_sets import DATA, GROUPS, Group, package
 
-OWN, COMMON = "graph", "all"
+AUTO, OWN, COMMON = "auto", "graph", "all"
 CLIMBS = 5
 
 
@@ -127,7 +127,7 @@ def certainty(group: Group, evidence: pd.DataFrame, truth: CausalGraph, *, warne
     )
 
 
-def run_search(name: str, rows: int, sharing: Literal["graph", "all"], seed: int) -> Run | Refusal:
+def run_search(name: str, rows: int, sharing: Literal["auto", "graph", "all"], seed: int) -> Run | Refusal:
     """Fit the search to one set."""
     group = GROUPS[name]
     silos, truth = prepare(group, rows, seed)
@@ -233,6 +233,7 @@ FOR_LEVELS: Mapping[str, Peer] = {
 }
 PEERS = {**FOR_NUMBERS, **FOR_LEVELS}
 TITLES = {
+    AUTO: "search, as the data say",
     OWN: "search, own mechanisms",
     COMMON: "search, common mechanisms",
     "lingam": "DirectLiNGAM",
@@ -310,7 +311,7 @@ def _distance(runs: Sequence[Run]) -> str:
 def pair_table(runs: Sequence[Run]) -> str:
     """Write the weighted share of right directions, and those that are sure."""
     lines = []
-    for sharing in (OWN, COMMON):
+    for sharing in (AUTO, OWN, COMMON):
         found = [run for run in runs if run.method == sharing]
         for name, _, some in by_data(found):
             weights = GROUPS[name].weights
@@ -365,7 +366,7 @@ def _certainty(title: str, rows: str, sharing: str, runs: Sequence[Run]) -> list
         str(sum(each.within_class for each in sure)),
         f"{sum(each.warned for each in sure)} of {len(sure)}",
     ]
-    mechanisms = {OWN: "own", COMMON: "common"}[sharing]
+    mechanisms = {AUTO: "as the data say", OWN: "own", COMMON: "common"}[sharing]
     return [[title, rows, mechanisms, f"{lenient:.1f} / {strict:.1f}", *figures]]
 
 
@@ -379,7 +380,7 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", choices=("simulated", "discrete", "public"), default=["simulated"])
     parser.add_argument("--rows", nargs="+", type=int, help="of each site; by default each group's own")
     parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-10, or one seed")
-    parser.add_argument("--sharing", nargs="*", choices=(OWN, COMMON), default=[OWN, COMMON])
+    parser.add_argument("--sharing", nargs="*", choices=(AUTO, OWN, COMMON), default=[AUTO, OWN, COMMON])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--list", action="store_true", help="list the groups")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from feddag.regression.evidence import LEAST_VARIANCE, RIDGES
 from feddag.regression.features import LINEAR_WEIGHT
@@ -26,12 +26,12 @@ _RIDGE = 1 / LINEAR_WEIGHT**2
 """The prior's precision of an intercept, in units of the noise."""
 _RIDGES = tuple(ridge * _RIDGE for ridge in RIDGES)
 """Those of slopes, over which evidence is averaged as in the other regressions."""
-_SHAPE, _RATE = 1.0, 0.5
-"""Of the prior of a variance (inverse gamma), where all rows of all sites have variance 1."""
 _FOLLOWS = 0.8
 """The prior probability that a site follows the common mechanism; the three ways to differ share the rest."""
 _FAR = 2.0
 """A site this far from the centre, in standard errors of its own mechanism, has half the weight of a near one."""
+_FARTHEST = 4.0
+"""Values farther from the mean, in deviations of all rows, count as if they were so far: no row moves a line by much."""
 PULLS = 4
 """Rounds in which sites pull the centre."""
 _RIDGE_OF_STEP = 1e-6
@@ -46,9 +46,16 @@ class Lines(NamedTuple):
     slopes: Float[np.ndarray, "family node"]
 
     @classmethod
-    def none(cls, parents: Bool[np.ndarray, "family node"]) -> Lines:
-        """Return where centres begin: no effect, and the variance of all rows."""
-        return cls(parents, np.zeros(len(parents)), np.zeros(len(parents)), np.zeros(parents.shape))
+    def of_all(
+        cls,
+        children: Int[np.ndarray, " family"],
+        parents: Bool[np.ndarray, "family node"],
+        spread: Float[np.ndarray, "node node"],
+    ) -> Lines:
+        """Return where centres begin: the lines that the mean covariances within sites tell."""
+        slopes = _slopes(children, parents, spread, _RIDGE_OF_STEP)
+        left = spread[children, children] - (slopes * spread[children]).sum(axis=1)
+        return cls(parents, np.zeros(len(parents)), np.log(np.maximum(left, LEAST_VARIANCE)), slopes)
 
 
 class Pull(NamedTuple):
@@ -96,19 +103,24 @@ class _Residuals(NamedTuple):
     second: Float[np.ndarray, " family"]
 
 
+def caution(values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, " node"]:
+    """Return for each variable how much less its rows tell about a variance than normal ones: more with long tails."""
+    spread = np.maximum(np.var(values, axis=0), LEAST_VARIANCE)
+    kurtosis = ((values - values.mean(axis=0)) ** 4).mean(axis=0) / spread**2
+    return np.maximum(1.0, (kurtosis - 1) / 2)
+
+
 class SiteLines:
     """The straight lines of one site, from sums of products of its columns in the common frame."""
 
     def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
+        values = np.clip(values, -_FARTHEST, _FARTHEST)
         columns = np.column_stack([np.ones(len(values)), values])
         self._products = columns.T @ columns
         self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
         """Of the columns."""
         self.rows = len(values)
-        spread = np.maximum(np.var(values, axis=0), LEAST_VARIANCE)
-        kurtosis = ((values - values.mean(axis=0)) ** 4).mean(axis=0) / spread**2
-        self._caution = np.maximum(1.0, (kurtosis - 1) / 2)
-        """How much less than normal rows those with long tails tell about a variance, for each child."""
+        self._caution = caution(values)
 
     def levels(self) -> Float[np.ndarray, " node"]:
         """Return the negative log-evidence per row of each variable by itself, beyond that of variance 1 and mean 0.
@@ -121,7 +133,7 @@ class SiteLines:
     def pull(self, children: Int[np.ndarray, " family"], centre: Lines) -> Pull:
         """Pull the centres of families towards this site's own lines."""
         parents = centre.parents
-        own = self._own_slopes(children, parents)
+        own = _slopes(children, parents, self.covariances, _RIDGE / self.rows)
         sums, at_best = self._residuals(children, centre.slopes), self._residuals(children, own)
         variance = self._variance(sums)
         intercepts, log_variances = sums.first / self.rows, np.log(variance)
@@ -157,21 +169,9 @@ class SiteLines:
             - (sums.second - sums.first**2 / (rows + _RIDGE)) / (2 * variances)
         )
         follow = self._follow(sums, centre)
-        ways = np.stack([follow, own_intercept, self._own_levels(sums), own])
+        ways = (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
         weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        some = logsumexp(ways, axis=0, b=weights[:, None]) - own
-        return Agreement(some / self._caution[children], (follow - own) / self._caution[children])
-
-    def _own_slopes(
-        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
-    ) -> Float[np.ndarray, "family node"]:
-        slopes = np.zeros(parents.shape)
-        for families, chosen in _of_equal_size(parents):
-            ridge = _RIDGE / self.rows * np.eye(chosen.shape[1])
-            system = self.covariances[chosen[:, :, None], chosen[:, None, :]] + ridge
-            cross = self.covariances[chosen, children[families, None]]
-            slopes[families[:, None], chosen] = np.linalg.solve(system, cross[..., None])[..., 0]
-        return slopes
+        return Agreement(logsumexp(ways, axis=0, b=weights[:, None]), ways[0])
 
     def _own(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
@@ -216,10 +216,9 @@ class SiteLines:
     def _marginal(
         self, volume: Float[np.ndarray, " family"], left: Float[np.ndarray, " family"]
     ) -> Float[np.ndarray, " family"]:
-        """Return the log-evidence of normal noise of unknown variance."""
-        shape, rate = _SHAPE + self.rows / 2, _RATE + 0.5 * np.maximum(left, self.rows * LEAST_VARIANCE)
-        prior = _SHAPE * np.log(_RATE) - gammaln(_SHAPE)
-        return prior + gammaln(shape) - shape * np.log(rate) - 0.5 * (volume + self.rows * np.log(2 * np.pi))
+        """Return the log-evidence of normal noise of any variance: at its best value, with the price of finding it."""
+        variance = np.maximum(left / self.rows, LEAST_VARIANCE)
+        return -0.5 * (self.rows * (np.log(2 * np.pi * variance) + 1) + volume + np.log(self.rows))
 
 
 def price(centre: Lines, rows: float) -> Float[np.ndarray, " family"]:
@@ -233,6 +232,21 @@ def price(centre: Lines, rows: float) -> Float[np.ndarray, " family"]:
     of_levels = 0.5 * (np.log1p(rows / _RIDGE) + np.log(rows) + _RIDGE * centre.intercepts**2 * precision)
     of_choice = counts * np.log(centre.parents.shape[1])
     return of_levels + of_choice - logsumexp(-np.array(of_slopes), axis=0) + np.log(len(_RIDGES))
+
+
+def _slopes(
+    children: Int[np.ndarray, " family"],
+    parents: Bool[np.ndarray, "family node"],
+    covariances: Float[np.ndarray, "node node"],
+    ridge: float,
+) -> Float[np.ndarray, "family node"]:
+    """Return the slopes of families' straight lines, from covariances."""
+    slopes = np.zeros(parents.shape)
+    for families, chosen in _of_equal_size(parents):
+        system = covariances[chosen[:, :, None], chosen[:, None, :]] + ridge * np.eye(chosen.shape[1])
+        cross = covariances[chosen, children[families, None]]
+        slopes[families[:, None], chosen] = np.linalg.solve(system, cross[..., None])[..., 0]
+    return slopes
 
 
 def _of_equal_size(

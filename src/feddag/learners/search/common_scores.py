@@ -71,7 +71,7 @@ class CommonScores(OwnScores):
 
     def _agreement(self, asked: Arrays) -> Agreement:
         """Return the evidence per row that sites have the straight lines of families in common."""
-        lines = Lines.none(asked["parents"].astype(bool))
+        lines = Lines.of_all(asked["children"], asked["parents"].astype(bool), self._covariances)
         for _ in range(PULLS):
             answer = self._ask_once(tasks.PULLS, {**asked, **_as_arrays(lines)})
             slopes = np.zeros(lines.slopes.shape)

@@ -19,7 +19,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
-from feddag.learners.search.directions import Directions, weigh
+from feddag.learners.search.directions import Directions, find_better, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
@@ -122,7 +122,22 @@ class SearchCoordinator:
                 found.append(each)
                 if each.score < best.score:
                     break
-        return min(found, key=lambda each: each.score), found
+        best = min(range(len(found)), key=lambda k: found[k].score)
+        found[best] = self._reverse_edges(found[best])
+        return found[best], found
+
+    def _reverse_edges(self, found: Found) -> Found:
+        """Climb on from the best graph that has an edge reversed, as long as that helps."""
+        while True:
+            self._stage = "refinement"
+            better = find_better(found.dag, self.scores, self._orders, self._knowledge)
+            if better is None:
+                return found
+            better = refine(self.scores, self._knowledge, better)
+            score = joint_score(self.scores, better)
+            if score >= found.score:
+                return found
+            self._best = found = Found(better, score, found.order)
 
     def _has_time(self, searches: int, time_budget: float | None) -> bool:
         """Decide by the clock whether to search on; a search that is resumed decides as it did before."""

@@ -4,12 +4,13 @@ An edge is compared with its absence, and with the best graph at hand in which i
 be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
 one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
 climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
-surely better than the other is left open, with all else that this other graph reverses.
+surely better than the other is left open, with all else that this other graph reverses; and an edge that it lacks is
+not surely there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph, climb, coarse_gain
-from feddag.learners.search.scores import Family, Scores, families_of
+from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
@@ -73,7 +74,11 @@ class EdgeEvidence(NamedTuple):
     present: bool
     """Whether it is sure that there is an edge."""
     directed: bool
-    """Whether the direction is sure."""
+    """Whether it is sure that there is an edge and that it points this way."""
+
+    def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
+        """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
+        return self._replace(present=present, directed=present and not graph[self.effect, self.cause])
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Directions:
         for each in self.evidence:
             i, j = each.cause, each.effect
             certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
-            evidence.append(each._replace(present=each.present and bool(certain), directed=not graph[j, i]))
+            evidence.append(each.decided(graph, present=each.present and bool(certain)))
         return Directions(graph, evidence)
 
 
@@ -133,11 +138,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     now = families_of(dag)
     absent = [((j, now[j][1] & ~(1 << i)),) for i, j in edges]
     alternatives = _alternatives(dag, edges, scores, search, knowledge)
-    scores.ask_joint([*now, *(family for found in alternatives for families in found for family in families)])
-
-    def worsening(families: Families) -> float:
-        return sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
-
+    worsening = _worsening(dag, alternatives, scores)
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
     unshielded = _unshielded(dag, scores.discrete)
     changes = [_against(now, families) for families in (*absent, *reverse)]
@@ -147,27 +148,52 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     def sure(worse: float, error: float) -> bool:
         return bool(worse > least and worse > certain * error)
 
-    graph, evidence = dag.copy(), []
+    graph, evidence, doubtful = dag.copy(), [], set[Edge]()
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
         other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
         if not sure(*other_way):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
+        if alternatives[k] and not sure(*compared[len(edges) + k].over_rows):
+            doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
         present = bool(knowledge.required[j] >> i & 1) or sure(*without)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
+    evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
     if scores.discrete:
         sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
         suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
         known = _TellsDirections(scores.discrete, scores.targets, knowledge)
         graph = _told_by_independences(graph, sure_edges, suspected, known)
-    return Directions(graph, [each._replace(directed=not graph[each.effect, each.cause]) for each in evidence])
+    return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def find_better(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge) -> Graph | None:
+    """Return the best graph by joint scores that has an edge reversed, if it is better than this one."""
+    edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
+    alternatives = _alternatives(dag, edges, scores, search, knowledge) if edges else []
+    worsening = _worsening(dag, alternatives, scores)
+    best = min(chain.from_iterable(alternatives), key=worsening, default=())
+    return _with_families(dag, best) if worsening(best) < -LEAST_GAIN else None
+
+
+def _worsening(dag: Graph, alternatives: Sequence[list[Families]], scores: Scores) -> Callable[[Families], float]:
+    """Return a function that says by how much alternatives are worse than a graph, by joint scores."""
+    now = families_of(dag)
+    scores.ask_joint([*now, *(family for found in alternatives for families in found for family in families)])
+    return lambda families: sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
 
 
 def _reverses(changes: Families, cause: int, effect: int) -> bool:
     """Say whether a graph with these families has the edge the other way."""
     return any(child == cause and parents >> effect & 1 for child, parents in changes)
+
+
+def _lacks(changes: Families, cause: int, effect: int) -> bool:
+    """Say whether a graph with these families has the edge in neither direction."""
+    gone = any(child == effect and not parents >> cause & 1 for child, parents in changes)
+    return gone and not _reverses(changes, cause, effect)
 
 
 def _without_forced(graph: Graph) -> Graph:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
-from feddag.regression.agreement import SiteLines
+from feddag.regression.agreement import SiteLines, caution
 from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
@@ -73,6 +73,10 @@ class OwnMechanisms(FamilySite):
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
 
     @cached_property
+    def _caution(self) -> Float[np.ndarray, " node"]:
+        return caution(self._values)
+
+    @cached_property
     def _views(self) -> list[View]:
         """Return the ways to look at the rows: as they are and, unless noise has equal variance, bent."""
         standardised = Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
@@ -104,7 +108,7 @@ class OwnMechanisms(FamilySite):
 
     def _scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, fits = self._score(arrays)
-        return {"scores": scores + self._saved(fits[0]) if self._common else scores}
+        return {"scores": scores + self._saved(arrays, fits[0]) if self._common else scores}
 
     def _score(self, arrays: Arrays) -> tuple[Float[np.ndarray, " family"], list[Fits]]:
         """Score families by full regressions, and return the regressions of each view."""
@@ -112,12 +116,13 @@ class OwnMechanisms(FamilySite):
         fits = [view.fit(*_families(arrays), precisions) for view in self._views]
         return average_evidence(np.stack([each.scores for each in fits]), len(self._values)), fits
 
-    def _saved(self, fit: Fits) -> Float[np.ndarray, " family"]:
+    def _saved(self, arrays: Arrays, fit: Fits) -> Float[np.ndarray, " family"]:
         """Return what a site saves if all sites have its mechanisms: as one of K it pays a K-th of their price.
 
-        The rest of its rows are judged by how well all others predict them.
+        The rest of its rows are judged by how well all others predict them: the less, the longer their tails.
         """
-        return (1 - 1 / self._sites) * (fit.predictive - fit.with_normal_noise)
+        saved = (1 - 1 / self._sites) * (fit.predictive - fit.with_normal_noise)
+        return saved / self._caution[arrays["children"]]
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, losses, of_tables = self._with_rows(arrays)
@@ -138,7 +143,7 @@ class OwnMechanisms(FamilySite):
         ]
         best = np.argmin([each.scores for each in fits], axis=0)
         chosen = np.stack(losses)[best, :, np.arange(len(best))].T
-        return scores + self._saved(fits[0]) if self._common else scores, chosen, {}
+        return scores + self._saved(arrays, fits[0]) if self._common else scores, chosen, {}
 
     def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Check the assumptions of a graph's regressions, and look for copies and outliers."""
@@ -210,7 +215,7 @@ class DifferingMechanisms(OwnMechanisms):
     def _common_scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, fits = self._score(arrays)
         levels = self._of_frame(arrays).levels()[arrays["children"]]
-        return {"scores": scores + levels, "saved": self._saved(fits[0])}
+        return {"scores": scores + levels, "saved": self._saved(arrays, fits[0])}
 
     def _covariances(self, arrays: Arrays) -> dict[str, np.ndarray]:
         return {"covariances": triangle(self._of_frame(arrays).covariances)}
