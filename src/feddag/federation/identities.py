@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from feddag.errors import FeddagError
 from feddag.federation.revocations import Revocations
-from feddag.federation.terms import IDENTITY_BYTES
+from feddag.federation.terms import CERTIFICATE_NOTICE, IDENTITY_BYTES
 from feddag.files import atomic_write, check_private
 
 ROOT_LASTS, CERTIFICATE_LASTS = timedelta(days=3650), timedelta(days=365)
@@ -161,6 +161,12 @@ class SiteIdentity:
     def fingerprint(self) -> str:
         """What other sites compare with the one they see."""
         return fingerprint(self.public)
+
+
+def ends_soon(certificate: bytes) -> datetime | None:
+    """Return when a certificate, in DER, expires, if that is soon."""
+    ends = x509.load_der_x509_certificate(certificate).not_valid_after_utc
+    return ends if ends - datetime.now(UTC) < CERTIFICATE_NOTICE else None
 
 
 def check_identity_certificate(

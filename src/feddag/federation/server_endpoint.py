@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.identities import Trust
+from feddag.federation.identities import Trust, ends_soon
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
 from feddag.federation.refusals import Refusal
@@ -115,12 +115,22 @@ class ServerEndpoint:
         self._shown = {site: int(reply["rounds"]) for site, reply in replies.items() if site in self._calls}
         if self._secure is not None:
             self._take(replies, "advertisement", self._secure.add_advertisement)
+            self._report_certificates({site: reply["advertisement"]["certificate"] for site, reply in replies.items()})
             self._lose_slow()
             self.need(len(self._calls), self._terms.quorum, "take part")
             replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
         self._lose_slow()
         self._report(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
         self.need(len(replies), self._terms.quorum, "take part")
+
+    def _report_certificates(self, certificates: Mapping[str, bytes]) -> None:
+        """Report certificates that soon expire: the analyst can have them renewed while the study still runs."""
+        for site, certificate in certificates.items():
+            if ends := ends_soon(certificate):
+                self._report(
+                    f"The certificate of site {site!r} expires on {ends:%Y-%m-%d}. Have it renewed: feddag federation "
+                    "renew"
+                )
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
         """Return the weighted mean of the sites' answers to a task, from the journal if it is there."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
 
+CERTIFICATE_NOTICE = timedelta(days=14)
+"""How long before its end a certificate is warned of."""
 IDENTITY_BYTES = 32
 
 

@@ -7,11 +7,12 @@ import os
 import shutil
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import numpy as np
 import pytest
-from endpoints_by_call import LINEAR, NAMES, SIMULATION, Net, in_process, study_of
+from endpoints_by_call import AUTHORITY, IDENTITIES, LINEAR, NAMES, SIMULATION, Net, in_process, study_of
 
 import feddag.federation.site_endpoint as module
 from feddag import CausalGraph, FeddagError
@@ -356,6 +357,18 @@ def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_i
     np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
     for name in NAMES:
         assert net.sites[name]._numbers.numbers >= before[name] > 0
+
+
+def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):
+    own, ends = IDENTITIES[NAMES[1]], datetime.now(UTC) + timedelta(days=5)
+    short = replace(own, certificate=AUTHORITY.certify_identity(own.name, own.public, ends=ends))
+    monkeypatch.setitem(IDENTITIES, NAMES[1], short)
+    net.start(SIMULATION.silos[1])
+    net.learn()
+    told = [each for each in net.told if "expires on" in each]
+    assert told == [
+        f"The certificate of site 'site-02' expires on {ends:%Y-%m-%d}. Have it renewed: feddag federation renew"
+    ]
 
 
 def test_sites_with_another_study_say_so_and_the_server_names_each(net):
