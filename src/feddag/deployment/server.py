@@ -38,9 +38,9 @@ class StudyResult:
     def message(self) -> str:
         """One line for people."""
         graph = self.learner.graph_
-        opened = f", {len(graph.undirected_edges)} of open direction," if graph.undirected_edges else ""
-        edges = len(graph.edges) + len(graph.undirected_edges)
-        return f"{edges} edges{opened} after {self.record['federation']['rounds']} rounds"
+        open_ = graph.edge_count - len(graph.edges) - len(graph.bidirected_edges)
+        opened = f", {open_} of open direction," if open_ else ""
+        return f"{graph.edge_count} edges{opened} after {self.record['federation']['rounds']} rounds"
 
 
 def build_server(
