@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+EXTRAS ?= flare,parquet,sql
 
-.PHONY: demo test test-all lint format speed docs install clean
+.PHONY: demo test test-all lint format speed docs wheelhouse install clean
 
 demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 	$(BIN)/feddag demo
@@ -31,6 +32,9 @@ speed: $(INSTALLED)  ## how near the local phase comes to this machine's peak
 
 docs: $(INSTALLED)  ## the documentation as a site: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheelhouse: $(INSTALLED)  ## every wheel, lock file and SBOM for an install without internet; EXTRAS=flare,sql,...
+	$(BIN)/python packaging/wheelhouse.py --out wheelhouse --extras "$(EXTRAS)"
 
 install: $(INSTALLED)  ## .venv with every extra
 

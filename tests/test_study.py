@@ -133,6 +133,58 @@ class TestMerge:
         assert Study.of(study.document()) == study
         assert Study.of(study.document()).digest == study.digest
 
+    def test_range_transform_and_label_are_part_of_what_sites_agree_on(self):
+        more = 'age = { type = "continuous", range = [0, 120], transform = "log", label = "Age at visit" }'
+        study = Study.parse(TEXT.replace('age = "continuous"', more))
+        assert study.digest != Study.parse(TEXT).digest
+        assert Study.of(study.document()) == study
+        age = study.variables[study.columns.index("age")]
+        assert (age.range, age.transform, age.label) == ((0.0, 120.0), "log", "Age at visit")
+
+    def test_a_value_outside_the_range_is_refused_by_site_column_and_value(self):
+        study = Study.parse(
+            'name = "n"\n[variables]\nage = { type = "continuous", range = [0, 120] }\nb = "continuous"\n'
+            '[method]\nname = "notears"\n[sites.basel]\ncolumns = { age = "YEARS" }'
+        )
+        frame = pd.DataFrame({"YEARS": [30.0, 31, 999] * 10, "b": np.arange(30.0)})
+        with pytest.raises(
+            FeddagError, match=r"Site 'basel', column 'age': 999 in row 3, and 9 more values, is outside"
+        ):
+            study.silo("basel", frame)
+        frame["YEARS"] = frame["YEARS"].replace(999, 80)
+        assert study.silo("basel", frame).values[:, 0].max() == 80
+
+    def test_logarithms_are_taken_and_what_has_none_is_refused(self):
+        study = Study.parse(
+            'name = "n"\n[variables]\na = { type = "continuous", transform = "log", missing = [-1] }\n'
+            'b = "continuous"\n[method]\nname = "notears"\n[data]\nmissing = "drop"'
+        )
+        frame = pd.DataFrame({"a": [-1.0, *np.arange(1.0, 30)], "b": np.arange(30.0)})
+        np.testing.assert_allclose(study.silo("x", frame).values[:, 0], np.log(np.arange(1.0, 30)))
+        frame.loc[4, "a"] = 0
+        with pytest.raises(FeddagError, match=r"column 'a': 0 in row 5 has no logarithm"):
+            study.silo("x", frame)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('{ type = "binary", range = [0, 1] }', "range: a binary variable has levels, and no numbers"),
+            ('{ type = "continuous", range = [5, 1] }', "must be the lowest and the highest value"),
+            ('{ type = "continuous", transform = "sqrt" }', "transform must be"),
+            ('{ type = "continuous", range = [-5, 0], transform = "log" }', "range has no value with a logarithm"),
+        ],
+    )
+    def test_a_range_or_a_transform_that_cannot_be_is_refused(self, text, message):
+        assert message in refusal(TEXT.replace('age = "continuous"', f"age = {text}"))
+
+    def test_a_study_that_begins_anew_has_another_digest_and_no_noise(self):
+        plain = TEXT[: TEXT.index("[privacy")]
+        assert Study.parse(f"attempt = 1\n{plain}").digest == Study.parse(plain).digest
+        again = Study.parse(f"attempt = 2\n{plain}")
+        assert again.digest != Study.parse(plain).digest
+        assert Study.of(again.document()) == again
+        assert "attempt cannot be 2 beside privacy.differential" in refusal(f"attempt = 2\n{TEXT}")
+
     def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
         text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')
         assert Study.parse(text).variables[4].kind == Kind("ordinal", ("up", "down"))
@@ -210,7 +262,8 @@ class TestRefusals:
             (
                 'type = "binary"',
                 'typ = "binary"',
-                "variables.sex.typ is not known. There are type, levels, merge, unit, missing, range. Did",
+                "variables.sex.typ is not known. There are type, levels, merge, unit, missing, label, range, "
+                "transform. Did you mean 'type'?",
             ),
             (
                 ", levels = [1, 2, 3, 4]",

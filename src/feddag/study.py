@@ -2,10 +2,10 @@
 
 | table               | says                                                                                        |
 |---------------------|---------------------------------------------------------------------------------------------|
-| `name`              | what the study is called                                                                    |
+| `name`, `attempt`   | what the study is called, and how many times it has begun                                   |
 | `follows`           | the digest of a study that this one goes on from, such as with next month's tables          |
-| `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, values |
-|                     | that stand for missing, the range of plausible values                                       |
+| `[variables]`       | each variable's type, and where there are any: levels, which of them to merge, unit, label, |
+|                     | values that stand for missing, `range` of what may occur, `transform` (log)                 |
 | `[method]`          | how to learn: `name`, `regime`, `parameters`                                                |
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
@@ -30,7 +30,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -52,7 +52,7 @@ from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
-from feddag.silos.variable_types import KINDS, Kind, Level, Variable
+from feddag.silos.variable_types import KINDS, TRANSFORMS, Kind, Level, Variable
 
 if TYPE_CHECKING:
     from feddag.learners import Learner
@@ -200,6 +200,8 @@ class Study:
     """The digest of a study that this one goes on from. It makes this one another, even if all else is the same."""
     source: str = field(default="The study", compare=False)
     """The file, for errors."""
+    attempt: int = 1
+    """A study that begins anew, since its server has lost its journal, has another number, and so another digest."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -224,7 +226,7 @@ class Study:
         _check_rows(source, privacy, method, preparation, variables)
         return cls(
             name=top.take("name", _NAME),
-            variables=variables,
+            variables=tuple(replace(variable, clamped=privacy.rows is not None) for variable in variables),
             method=method,
             preparation=preparation,
             knowledge=_knowledge(top.table("knowledge"), [variable.name for variable in variables]),
@@ -234,6 +236,7 @@ class Study:
             trust=_trust(top.table("trust"), variables, federation, privacy),
             follows=top.take("follows", _DIGEST, None),
             source=source,
+            attempt=_attempt(top, privacy),
         )
 
     def document(self) -> dict[str, Any]:
@@ -249,6 +252,7 @@ class Study:
             "privacy": _without_none(asdict(self.privacy)),
             "trust": self.trust.document(),
             **({} if self.follows is None else {"follows": self.follows}),
+            **({} if self.attempt == 1 else {"attempt": self.attempt}),
         }
 
     @cached_property
@@ -312,7 +316,7 @@ class Study:
         """Return what a method with privacy of rows takes from the rest of the study."""
         if self.privacy.rows is None:
             return {}
-        ranges = {variable.name: variable.range for variable in self.variables if variable.range is not None}
+        ranges = {variable.name: variable.coded_range for variable in self.variables if variable.range is not None}
         levels = {name: len(kind.levels) for name, kind in self.kinds.items() if kind.discrete}
         quorum = self.federation.quorum if self.sites else None
         declared = {**asdict(self.privacy.rows), "ranges": ranges, "levels": levels, "quorum": quorum}
@@ -381,8 +385,11 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 _REQUIRED = object()
 _TABLES = {
-    "study": ("name", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust", "follows"),
-    "variable": ("type", "levels", "merge", "unit", "missing", "range"),
+    "study": (
+        *("name", "attempt", "variables", "method", "data", "knowledge", "sites", "federation", "privacy", "trust"),
+        "follows",
+    ),
+    "variable": ("type", "levels", "merge", "unit", "missing", "label", "range", "transform"),
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
@@ -474,12 +481,19 @@ def _variable(name: str, table: _Table) -> Variable:
     kept, merge = _merged(table.table("merge"), kind, levels)
     unit = table.take("unit", _TEXT, None)
     missing = table.take("missing", LEVELS, [])
+    label = table.take("label", _TEXT, None)
     bounds = table.take("range", RANGE, None)
-    if bounds is not None and kind != "continuous":
-        raise FeddagError(f"{table.where('range')}: a {kind} variable has levels, and no range. Leave it out.")
-    return Variable(
-        name, Kind(kind, kept), unit, tuple(missing), merge, None if bounds is None else (bounds[0], bounds[1])
-    )
+    transform = table.take("transform", constraints.one_of(TRANSFORMS), None)
+    for key, value in (("range", bounds), ("transform", transform)):
+        if value is not None and kind != "continuous":
+            raise FeddagError(
+                f"{table.where(key)}: a {kind} variable has levels, and no numbers. Remove it, or make the variable "
+                "continuous."
+            )
+    if transform == "log" and bounds is not None and bounds[1] <= 0:
+        raise FeddagError(f"{table.where('range')} has no value with a logarithm. Change it, or leave out transform.")
+    low_high = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    return Variable(name, Kind(kind, kept), unit, tuple(missing), merge, label, low_high, transform)
 
 
 def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level, ...], dict[str, tuple[Level, ...]]]:
@@ -514,9 +528,13 @@ def _merged(table: _Table, kind: str, levels: list[Level]) -> tuple[tuple[Level,
 def _described(variable: Variable) -> dict[str, Any]:
     lists = {"levels": list(variable.declared_levels), "missing": list(variable.missing)}
     merge = {name: list(values) for name, values in variable.merge.items()}
-    optional = {**lists, "merge": merge}
-    bounds = None if variable.range is None else list(variable.range)
-    described = {"type": variable.kind.name, "unit": variable.unit, "range": bounds}
+    optional = {**lists, "merge": merge, "range": list(variable.range or ())}
+    described = {
+        "type": variable.kind.name,
+        "unit": variable.unit,
+        "label": variable.label,
+        "transform": variable.transform,
+    }
     return _without_none({**described, **{key: value or None for key, value in optional.items()}})
 
 
@@ -684,6 +702,21 @@ def _check_rows(
                 f"{source}: variables.{variable.name}.range is missing, and privacy.rows needs it. Give the smallest "
                 "and largest plausible value, such as [0, 120], known without a look at the data."
             )
+        if variable.transform == "log" and variable.range is not None and variable.range[0] <= 0:
+            raise FeddagError(
+                f"{source}: variables.{variable.name}.range begins at {variable.range[0]:g}, which has no logarithm: "
+                "values below count as that with privacy.rows. Let it begin above 0."
+            )
+
+
+def _attempt(top: _Table, privacy: PrivacyTerms) -> int:
+    attempt = top.take("attempt", constraints.whole(1), 1)
+    if attempt > 1 and privacy.noisy:
+        raise FeddagError(
+            f"{top.where('attempt')} cannot be {attempt} where sums have noise: what sites have spent of their "
+            "budgets would be forgotten. Agree on a new study, with the epsilon that is left."
+        )
+    return attempt
 
 
 def _trust(

@@ -92,6 +92,8 @@ name = "{name}"                       # lower-case letters, digits and hyphens
 
 # Each variable's type: continuous, binary, ordinal or categorical. Discrete ones have levels, which all sites code
 # alike (binary: 0 and 1 unless given). A unit is a promise; values listed as missing stand for one not recorded.
+# Tables with a value outside a range are refused; transform = "log" learns from logarithms; a label is for reports:
+# dose = {{ type = "continuous", unit = "mg", range = [0.1, 500], transform = "log", label = "Dose per day" }}
 # Sites on a network refuse a level that fewer than {minimum_cell} of their rows have, unless it is merged with others:
 # ward = {{ type = "categorical", levels = ["a", "b", "x", "y"], merge = {{ other = ["x", "y"] }} }}
 [variables]

@@ -147,6 +147,16 @@ class TestCheck:
         assert "belong together" in feddag("study", "check", "study.toml", "--site", "north").stderr
 
 
+def test_a_study_begins_anew_under_another_number(feddag, ward):
+    first = feddag("study", "anew", "study.toml", "--out", "second.toml")
+    assert first.exit_code == 0, first.stderr
+    assert Study.load("second.toml").digest in first.stdout
+    assert feddag("study", "anew", "second.toml", "--out", "third.toml").exit_code == 0
+    assert Study.load("third.toml").attempt == 3
+    assert (ward / "third.toml").read_text().count("attempt") == 1
+    assert "exists already" in feddag("study", "anew", "study.toml", "--out", "third.toml").stderr
+
+
 class TestLearn:
     sources = ("north.db?table=visits", "south.csv")
 

@@ -8,6 +8,8 @@ import pytest
 
 import feddag as package
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.runs import Run
+from feddag.trust import total_effect
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +165,39 @@ def test_an_interrupted_call_says_how_to_go_on(feddag, finished, monkeypatch):
     result = feddag("stability", finished[0], "--bootstraps", 9)
     assert result.exit_code == 130
     assert f"Resume with: feddag stability {finished[0]} --bootstraps 9" in result.stderr
+
+
+@pytest.fixture
+def network_run(sites, tmp_path):
+    """A run whose tables stayed at its sites, copied to one of them."""
+    columns = pd.read_csv(sites[0]).columns
+    study = package.Study.parse(
+        'name = "s"\n[variables]\n' + "\n".join(f'{name} = "continuous"' for name in columns) + "\n"
+        '[method]\nname = "notears"\n[sites.a]\n[sites.b]\n[sites.c]\n'
+    )
+    tables = dict(zip("abc", sites, strict=False))
+    learned = study.learner().fit(study.silos(tables))
+    Run.start_federated(tmp_path / "run", study).learn_by(lambda progress: learned)
+    return tmp_path / "run", learned, tables
+
+
+def test_at_a_site_effects_and_stability_of_a_network_run_rest_on_its_own_table(feddag, network_run):
+    folder, learned, tables = network_run
+    cause, effect = learned.graph_.edges[0]
+    given = ("--cause", cause, "--effect", effect)
+    refused = feddag("effects", folder, *given)
+    assert refused.exit_code == 2
+    assert "Copy the folder to a site, and do this there: --data SITE=TABLE" in refused.stderr
+    assert "there is no site 'd'" in feddag("effects", folder, *given, "--data", f"d={tables['a']}").stderr
+    shown = feddag("effects", folder, *given, "--data", f"a={tables['a']}", "--format", "json")
+    assert shown.exit_code == 0, shown.stderr
+    here = total_effect(learned, {"a": tables["a"]}, cause, effect)
+    assert json.loads(shown.stdout) == json.loads(json.dumps(here.as_dict()))
+    stable = feddag("stability", folder, "--bootstraps", 2, "--data", f"a={tables['a']}", "--jobs", 1)
+    assert stable.exit_code == 0, stable.stderr
+    assert (folder / "stability.csv").exists()
+
+
+def test_a_run_that_has_its_tables_takes_no_others(feddag, finished, sites):
+    refused = feddag("effects", finished[0], "--cause", "x0", "--effect", "x1", "--data", f"a={sites[0]}")
+    assert "this run knows where its tables are. Leave out --data" in refused.stderr

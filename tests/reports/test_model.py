@@ -51,6 +51,9 @@ def checked_run(run_of):
     return folder
 
 
+DESCRIBED = {"type": "continuous", "unit": "mg", "label": "Dose per day", "range": [0.5, 120.0]}
+
+
 @pytest.fixture
 def network_run(copied, notears_run):
     """A run whose tables stayed at its sites."""
@@ -59,9 +62,24 @@ def network_run(copied, notears_run):
         "federated": True,
         "sites": [{"name": "Basel"}, {"name": "Lyon"}],
         "data": {"missing": "error"},
-        "study": {"digest": "0" * 64, "trust": {"assess": True}},
+        "study": {
+            "name": "asthma",
+            "digest": "0" * 64,
+            "trust": {"assess": True},
+            "privacy": {"secure_sum": True},
+            "variables": dict.fromkeys(Run.open(folder).record["columns"], DESCRIBED),
+        },
         "privacy": {"epsilon": 0.5, "of": 2.0, "delta": 1e-5},
-        "federation": {"rounds": 3, "rows": 4321, "absent": {"Lyon": "not connected"}, "refused": {}},
+        "federation": {
+            "rounds": 3,
+            "rows": 4321,
+            "absent": {"Lyon": "not connected"},
+            "refused": {},
+            "from_journal": 1,
+            "seconds": 90.0,
+            "sums": {"Basel": 3, "Lyon": 2},
+            "not_assessed": "The graph is not assessed: Lyon refused.",
+        },
         "started": "2026-01-31T23:00:00+00:00",
         "finished": "2026-02-01T01:05:00+00:00",
     }
@@ -218,23 +236,39 @@ def test_sites_that_learned_alone_have_sent_nothing(run_of):
 
 def test_a_network_run_shows_what_the_server_knows(network_run):
     report = report_of(network_run)
-    facts = {fact.name: fact.value for fact in report.facts}
-    assert facts["Rows"] == "4,321"
-    assert facts["Took"] == "2 h 5 min"  # from start to result, not the time of reading it
+    facts = {fact.name: (fact.value, fact.more) for fact in report.facts}
+    assert facts["Rows"] == ("4,321", "in all")
+    assert facts["Took"] == ("1 min 30 s", "from the first sum to the last")  # not the time of reading it
+    assert facts["Sites"] == ("2", "1 absent at the end")
     assert table(report, "Sites").headings == ("site", "bytes sent", "bytes received")
     assert not report.find(Code)
     told = " ".join(each.text for each in report.find(Paragraph))
     assert "For the checks, in sums over all sites: the number of rows, and the sum of each variable" in told
     assert "ε = 0.5 was spent of 2" in told
     assert "0" * 64 in told
+    assert "Sums were protected" in told
+    assert "tables with missing values were refused; units are as they are" in told
+    assert report.title.startswith("asthma: causal graph of ")
+    shown = table(report, "Variables")
+    assert shown.headings == ("variable", "type", "label", "unit", "range")
+    assert shown.rows[0][1:] == ("continuous", "Dose per day", "mg", "0.5 to 120")
 
     warnings = [each.items for each in report.find(Bullets) if each.role == "warnings"]
-    assert warnings == [("Site 'Lyon' was out of reach at the end: not connected",)]
+    assert warnings == [
+        (
+            "Site 'Lyon' was out of reach at the end: not connected",
+            "Site 'Lyon' is in 2 of 3 sums.",
+            "1 of 3 rounds come from the server's journal: no site was asked for them again.",
+            "The graph is not assessed: Lyon refused.",
+        )
+    ]
 
     record = json.loads((network_run / "run.json").read_text())
     less = {"study": {"digest": "0" * 64, "trust": {"assess": False}}, "federation": {"rows": None}}
     write_record(network_run, record | less)
     report = report_of(network_run)
     assert "For the checks" not in " ".join(each.text for each in report.find(Paragraph))
-    assert "Rows" not in [fact.name for fact in report.facts]
+    facts = {fact.name: fact.value for fact in report.facts}
+    assert "Rows" not in facts
+    assert facts["Took"] == "2 h 5 min"  # of the run, where the server told no time
     assert "warnings" not in [each.role for each in report.find(Bullets)]

@@ -12,6 +12,7 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.silos import read_silos
+from feddag.silos.databases import Database
 from feddag.silos.reading import site_names
 from feddag.silos.sources import read_table, source_of
 
@@ -196,3 +197,16 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch, extension, re
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(FeddagError, match=r"needs pyarrow to be read .*pip install '\.\[parquet\]'"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("password", "reason", "shown"),
+    [
+        ("a", 'password authentication failed for user "a"', 'password authentication failed for user "***"'),
+        ("hush", "no hush, hushed", "no ***, ***ed"),
+        ("a.c", "a.c abc a.cd", "*** abc a.cd"),
+    ],
+)
+def test_a_short_password_is_masked_as_a_word_and_a_long_one_everywhere(password, reason, shown):
+    source = Database(f"postgresql://me:{password}@h/db?table=t")
+    assert source._without_secrets(reason) == shown

@@ -8,11 +8,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from feddag.cli.options import OutputFormat
+from feddag.cli.options import LocalTables, OutputFormat
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.learners import Learner
 from feddag.runs import Run
+from feddag.silos.reading import site_names
 from feddag.trust import TotalEffect, write_dowhy
 
 
@@ -24,6 +25,7 @@ def effects(
     dowhy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the graph for DoWhy, as .gml.", show_default=False)
     ] = None,
+    data: LocalTables = None,
     format: OutputFormat = "text",  # noqa: A002 - the word every reader expects here
 ) -> None:
     """Shows by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
@@ -34,10 +36,14 @@ def effects(
     Example: feddag effects run --cause X1 --effect X3
 
     Example: feddag effects run --dowhy graph.gml
+
+    Example, at a site of a network run: feddag effects run --data basel=basel.csv --cause X1 --effect X3
     """
     if (cause is None) != (effect is None) or (cause is None and dowhy is None):
         raise FeddagError("Give --cause and --effect, or --dowhy FILE. See: feddag effects --help")
     opened = Run.open(run)
+    if data:
+        opened.use_tables(site_names(data))
     learned = opened.result()
     if dowhy is not None:
         write_dowhy(learned.graph_ if learned.graph_.allows_hidden_causes else learned.guessed_graph, dowhy)

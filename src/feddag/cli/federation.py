@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,14 @@ from rich.table import Table
 from feddag.cli.assessing import show_assessment
 from feddag.cli.effects import show_effect
 from feddag.cli.fitting import watched
+from feddag.cli.options import OutputFormat
+from feddag.cli.progress import clock
 from feddag.cli.stability import edge_table
 from feddag.cli.tables import bare_table, show_edges, stdout
 from feddag.deployment.demo import run_demo
-from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit
+from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit, Standing
 from feddag.deployment.engines import engine
+from feddag.deployment.preflight import describe_terms
 from feddag.errors import FeddagError
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
@@ -24,6 +28,8 @@ from feddag.study import Study
 from feddag.trust.graph_checks import GraphChecks
 
 DEFAULT_PORT = 8002
+_UNREACHABLE, _SITES_LACKING = 1, 3
+"""Exit codes of the status, for monitors."""
 
 KIT = typer.Option(metavar="KIT", help="The analyst's kit.", show_default=False)
 STUDY = typer.Argument(metavar="STUDY", help="The study that all sites agree on.")
@@ -72,6 +78,8 @@ def provision(
             err=True,
         )
     agreed = Study.load(study)
+    for line in describe_terms(agreed):
+        typer.echo(line)
     lacking = [site.name for site in agreed.sites if site.name not in kits]
     if lacking:
         typer.echo(f"No request came from {', '.join(lacking)}. Later: feddag federation add", err=True)
@@ -109,6 +117,24 @@ def renew(
     Example: feddag federation renew --authority kits/authority --out renewed
     """
     _show_kits(engine().renew(authority, out), None, authority)
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The participant whose keys are lost or stolen.")],
+    *,
+    authority: Annotated[Path, AUTHORITY_FOLDER],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list to send to all.", show_default=False)],
+) -> None:
+    """Writes a signed list of all revoked keys. Send it to everybody, the server first: with feddag kit revoke, it lets
+    nobody in with these keys, and sites sum with nobody who has them. All other kits stay as they are. A participant
+    that is to come back sends a new request.
+
+    Example: feddag federation revoke lyon --authority kits/authority --out revoked.json
+    """
+    engine().revoke(name, authority, out)
+    typer.echo(
+        f"The keys of {name!r} are revoked. All install {out}, the server first: feddag kit revoke {out} --kit KIT"
+    )
 
 
 def _show_kits(kits: dict[str, Path], study: Path | None, authority: Path) -> None:
@@ -166,7 +192,9 @@ def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learne
             return folder.learn_by(fit, progress)
 
         command = f"feddag federation run {study.source} --kit {kit.folder} --out {folder.folder}"
-        return watched(learn, quiet=quiet, resume=command)
+        stopping = f"feddag federation stop --kit {kit.folder}"
+        resume = f"{command} (a study that has begun goes on at the sites; to stop it: {stopping})"
+        return watched(learn, quiet=quiet, resume=resume, at_once=True)
 
 
 RUN = typer.Argument(metavar="RUN", help="The folder of a finished network run.", show_default=False)
@@ -259,8 +287,21 @@ def _further(run: Path, kit: Path, terms: dict[str, Any], again: str, *, quiet: 
     return connected.checks
 
 
-def status(*, kit: Annotated[Path, KIT]) -> None:
-    """Tells whether the server is up, which sites are connected, and what runs.
+def stop(*, kit: Annotated[Path, KIT]) -> None:
+    """Has the server end the study that runs there, and lets feddag federation run end wherever this kit follows it.
+    Server and sites stay connected, and what was done is kept: feddag federation run goes on with it.
+
+    Example: feddag federation stop --kit kits/analyst
+    """
+    opened = engine().open_analyst(kit)
+    with opened.connect(opened.study(), lambda message: None) as connected:
+        stopped = connected.stop()
+    typer.echo("Stopped. What was done is kept." if stopped else "Nothing runs.")
+
+
+def status(*, kit: Annotated[Path, KIT], format: OutputFormat = "text") -> None:  # noqa: A002 - the option's name
+    """Tells whether the server is up, which sites are connected, and what each is doing for how long. The exit code is
+    0 if all sites are connected, 3 if some are not, and 1 if the server is out of reach.
 
     Example: feddag federation status --kit kits/analyst
     """
@@ -268,14 +309,61 @@ def status(*, kit: Annotated[Path, KIT]) -> None:
     study = opened.study()
     with opened.connect(study, lambda message: None) as connected:
         found = connected.status()
-    if found is None:
+    if format == "json":
+        typer.echo(json.dumps(_standing(study, found), indent=2))
+    elif found is None:
         typer.echo("The server is out of reach.")
-        raise typer.Exit(1)
-    table = Table("site", "connected")
+    else:
+        _show_standing(study, found)
+    raise typer.Exit(_UNREACHABLE if found is None else _SITES_LACKING if _lacking(study, found) else 0)
+
+
+def _lacking(study: Study, found: Standing) -> list[str]:
+    return [site.name for site in study.sites if site.name not in found.sites]
+
+
+def _doing(found: Standing, site: str) -> str:
+    if site not in found.sites:
+        return "not connected"
+    if site in found.at_work:
+        return "working"
+    return "waiting" if found.jobs else "idle"
+
+
+def _standing(study: Study, found: Standing | None) -> dict[str, Any]:
+    if found is None:
+        return {"server": "unreachable", "study": study.digest}
+    sites = {
+        site.name: {
+            "connected": site.name in found.sites,
+            "doing": _doing(found, site.name),
+            "seconds": found.at_work.get(site.name),
+            "seconds_since_contact": found.sites.get(site.name),
+        }
+        for site in study.sites
+    }
+    return {
+        "server": found.server,
+        "study": study.digest,
+        "quorum": study.federation.quorum,
+        "sites": sites,
+        "jobs": found.jobs,
+        "figures": dict(found.figures),
+    }
+
+
+def _show_standing(study: Study, found: Standing) -> None:
+    table = Table("site", "connected", "doing", "for")
     for site in study.sites:
-        table.add_row(site.name, "yes" if site.name in found.sites else "no")
+        seconds = found.at_work.get(site.name)
+        connected = "yes" if site.name in found.sites else "no"
+        table.add_row(site.name, connected, _doing(found, site.name), "" if seconds is None else clock(seconds))
     stdout().print(table)
-    typer.echo(f"Server: {found.server}. Jobs that run: {', '.join(found.jobs) or 'none'}.")
+    if found.jobs:
+        figures = ", ".join(f"{name} {value}" for name, value in found.figures.items())
+        typer.echo(f"The server runs the study{f' ({figures})' if figures else ''}.")
+    else:
+        typer.echo("The server is idle: no study runs. Begin, or go on, with: feddag federation run")
 
 
 def demo(

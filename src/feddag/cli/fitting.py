@@ -9,7 +9,7 @@ from typing import TypeVar
 import typer
 from rich.console import Console
 
-from feddag.cli.interruption import EXIT_CODE, Interruption
+from feddag.cli.interruption import EXIT_CODE, Interruption, TerminationAtOnce
 from feddag.cli.progress import shown_progress
 from feddag.errors import AssumptionWarning
 from feddag.learners import Learner, Progress, Status
@@ -23,16 +23,19 @@ def watched_run(run: Run, *, quiet: bool) -> Learner:
     return watched(run.learn, quiet=quiet, resume=resume_command(run.folder))
 
 
-def watched(work: Callable[[Progress], Outcome], *, quiet: bool, resume: str | None = None) -> Outcome:
+def watched(
+    work: Callable[[Progress], Outcome], *, quiet: bool, resume: str | None = None, at_once: bool = False
+) -> Outcome:
     """Call `work` with a callback that shows its progress, and that ends it when the user asks for it.
 
-    `resume` is the command that goes on with it then.
+    `resume` is the command that goes on with it then. Work that only waits for others ends `at_once`, and other work
+    after its round.
     """
     console = Console(stderr=True, highlight=False)
     try:
         with (
             warnings.catch_warnings(action="ignore", category=AssumptionWarning),  # the assessment has them
-            Interruption(console) as interruption,
+            (TerminationAtOnce if at_once else Interruption)(console) as interruption,
             shown_progress(console, quiet=quiet, notice=lambda: interruption.notice) as show,
         ):
 

@@ -57,3 +57,9 @@ class InterruptionAtOnce(Interruption):
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self._requested = True
         raise KeyboardInterrupt
+
+
+class TerminationAtOnce(InterruptionAtOnce):
+    """As `InterruptionAtOnce`, for SIGTERM as well."""
+
+    signals: ClassVar = (signal.SIGINT, signal.SIGTERM)

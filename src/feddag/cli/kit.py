@@ -84,6 +84,20 @@ def accept(
     typer.echo(f"Accepted {found.name!r} ({found.digest[:12]}…): {path}. Remove this file to withdraw.")
 
 
+def revoke(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The list, from whoever makes the kits.")],
+    *,
+    kit: Annotated[Path, typer.Option(metavar="KIT", help="This participant's kit.", show_default=False)],
+) -> None:
+    """Installs a list of keys that the authority has revoked. From then on nobody gets in with them; connections that
+    stand last until the next start.
+
+    Example: feddag kit revoke revoked.json --kit server
+    """
+    names = engine().install_revocations(file, kit)
+    typer.echo(f"Revoked: keys of {', '.join(names)}. Start the kit again to end connections that stand.")
+
+
 def identities(
     *,
     kit: Annotated[Path, typer.Option(metavar="KIT", help="This site's kit.", show_default=False)],

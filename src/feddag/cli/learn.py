@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,8 @@ def learn_anew(silos: list[str], out: Path, learning: LearnOptions, given: dict[
         study = Study.load(learning.study)
         tables = study.silos(sources)
         run = Run.start(out, study.learner(), tables, list(sources.values()), study.method.name, study=study)
+        for warning in _not_as_over_a_network(study, sources):
+            typer.echo(f"Warning: {warning}", err=True)
     else:
         method = learning.method or DEFAULT_METHOD
         learner = make_learner(method, learning.regime, **given, **_known(learning.knowledge, method, given))
@@ -75,6 +78,22 @@ def learn_anew(silos: list[str], out: Path, learning: LearnOptions, given: dict[
     warn(run, quiet=learning.quiet)
     watched_run(run, quiet=learning.quiet)
     return run
+
+
+def _not_as_over_a_network(study: Study, sources: Iterable[str]) -> list[str]:
+    """List what the study says of its sites, and what a fit in one process does not do."""
+    found = []
+    if lacking := [site.name for site in study.sites if site.name not in sources]:
+        found.append(
+            f"{study.source} names {len(study.sites)} sites, and {', '.join(map(repr, lacking))} "
+            f"{'is' if len(lacking) == 1 else 'are'} not given: the graph will be that of the others."
+        )
+    if study.privacy.differential is not None:
+        found.append(
+            f"{study.source} has [privacy.differential], and feddag learn has all rows in one process: no noise is "
+            "added, and the result is not private. Over a network it would be: feddag federation run"
+        )
+    return found
 
 
 def _known(file: Path | None, method: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,11 @@ from feddag.errors import FeddagError
 
 OutputFormat = Annotated[Literal["text", "json"], typer.Option(help="For people, or for programs.")]
 """For commands that print what they have found."""
+LocalTables = Annotated[
+    Optional[list[str]],  # noqa: UP045 - as Typer reads it
+    typer.Option(metavar="SITE=SILO", help="Of a network run, at a site: the site's own table.", show_default=False),
+]
+"""For commands that need rows, where those of a run stayed at its sites."""
 
 
 _WORDS = {"none": None, "true": True, "false": False}

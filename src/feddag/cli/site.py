@@ -6,17 +6,22 @@ from typing import Annotated
 import typer
 
 from feddag.cli.disclosure import show_figures
+from feddag.cli.monitoring import Health, LogFormatOption, Systemd, service_options, watching
 from feddag.cli.options import command
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
+from feddag.deployment.logs import LogFormat, speaker
+from feddag.deployment.preflight import check_network, describe_terms
+from feddag.deployment.service import absolute, systemd_unit
 from feddag.deployment.site import check_site
-from feddag.disclosure import disclose_quickly, figures
+from feddag.deployment.study_tasks import study_tasks
+from feddag.disclosure import Disclosure, disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo
-from feddag.silos.outliers import outlier_warnings
+from feddag.silos.suspicions import table_warnings
 from feddag.study import Study
 
 
@@ -31,46 +36,64 @@ def site(
         Path | None,
         typer.Option(metavar="FILE", help="What may leave the site, as TOML; strict unless given.", show_default=False),
     ] = None,
+    health: Health = None,
+    log_format: LogFormatOption = "text",
+    systemd: Systemd = False,
 ) -> None:
     """Reads the table, connects to the server that the kit names, and answers the tasks of the kit's study until it is
     stopped with Ctrl-C. Every message is written into an audit log; see feddag audit.
 
     Example: feddag site --kit kits/basel --data basel.csv
     """
+    followed, say = watching(health, log_format), speaker(log_format)
     opened = engine().open_site(kit)
+    if systemd:
+        rest = ["--data", absolute(data), *([] if policy is None else ["--policy", str(policy.absolute())])]
+        typer.echo(systemd_unit(opened, "site", [*service_options(kit, health, log_format), *rest]), nl=False)
+        return
     study = opened.study()
     rules = Policy() if policy is None else Policy.load(policy)
     silo = study.silo(opened.name, data)
+    check_network(study)
     check_site(study, silo, rules)
     identity = opened.identity()
-    typer.echo(
+    say(
         f"Site {opened.name!r} of the study {study.name!r} ({study.digest[:12]}…): {silo.rows} rows of "
         f"{len(silo.columns)} variables.\nThis site's identity: {identity.public.hex()}, fingerprint "
         f"{identity.fingerprint}\nAudit log: {audit_log(opened.memory(study))}\nCtrl-C stops it."
     )
-    for warning in outlier_warnings([silo]):
-        typer.echo(f"Warning: {warning}", err=True)
-    _show_disclosure(
-        study,
-        silo,
-        opened.memory(study),
-        rules,
-        command("feddag disclosure", {"kit": kit, "data": data, "policy": policy}),
-    )
-    raise typer.Exit(opened.run(data, policy))
-
-
-def _show_disclosure(study: Study, silo: Silo, memory: Path, policy: Policy, how_to_get_all: str) -> None:
-    """Print what will leave: all figures if the kit has them, else those that take seconds, once."""
+    for line in describe_terms(study):
+        say(f"  {line}")
+    if forbidden := rules.forbidden(study_tasks(study)):
+        say(f"Warning: {rules.source} does not allow {', '.join(forbidden)}, so that the graph will not be assessed.")
+    for warning in table_warnings([silo]):
+        say(f"Warning: {warning}")
     try:
-        found = kept_for(memory, study, silo)
-        if found is None:
-            found = disclose_quickly(study, silo, policy)
-            keep(memory, found)
+        found = _disclosure(study, silo, opened.memory(study), rules)
     except FeddagError as error:  # a site may take part without figures
-        typer.echo(f"What leaves was not measured: {error}", err=True)
-        return
-    typer.echo("What leaves, before anything does:")
-    show_figures(stdout(), figures(found))
+        say(f"What leaves was not measured: {error}")
+    else:
+        how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
+        _show_disclosure(found, log_format, how_to_get_all)
+    raise typer.Exit(opened.run(data, policy, followed))
+
+
+def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy) -> Disclosure:
+    """Return what will leave: all figures if the kit has them, else those that take seconds, once."""
+    found = kept_for(memory, study, silo)
+    if found is None:
+        found = disclose_quickly(study, silo, policy)
+        keep(memory, found)
+    return found
+
+
+def _show_disclosure(found: Disclosure, log_format: LogFormat, how_to_get_all: str) -> None:
+    say = speaker(log_format)
+    say("What leaves, before anything does:")
+    if log_format == "text":
+        show_figures(stdout(), figures(found))
+    else:
+        for figure in figures(found):
+            say(f"{figure.name}: {figure.value}. {figure.sentence}")
     if found.membership is None:
-        typer.echo(f"\nWhether the sums tell who is in the table, or hidden values: {how_to_get_all}\n")
+        say(f"Whether the sums tell who is in the table, or hidden values: {how_to_get_all}")

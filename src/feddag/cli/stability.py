@@ -20,11 +20,12 @@ from feddag.cli.learn_options import (
     with_parameters,
     without_none,
 )
-from feddag.cli.options import Option, command, with_fields
+from feddag.cli.options import LocalTables, Option, command, with_fields
 from feddag.cli.tables import bare_table, stdout
 from feddag.errors import FeddagError
 from feddag.learners.registry import find_method
 from feddag.runs import Run
+from feddag.silos.reading import site_names
 from feddag.trust import EdgeStability
 from feddag.trust.stability import check_replicates
 
@@ -43,6 +44,7 @@ def stability(
     *,
     bootstraps: Annotated[int, typer.Option(help="How many times every site draws its rows again.")] = 20,
     jobs: Annotated[int, typer.Option(help="Processes that the replicates are spread over.")] = 2,
+    data: LocalTables = None,
     learning: LearnOptions,
     given: dict[str, Any],
 ) -> None:
@@ -65,20 +67,24 @@ def stability(
         beside = learning.given("study", "method", "regime", "knowledge", "missing", "scale")
         refuse_options({**beside, **given}, f"{tables[0]} is taken for a run, which says how to learn")
         run = Run.open(tables[0])
+        if data:
+            run.use_tables(site_names(data))
     else:
+        refuse_options(without_none({"data": data or None}), "the tables are given already")
         has_seed = learning.study is None and "seed" in find_method(learning.method or DEFAULT_METHOD).parameters()
         parameters = given | without_none({"seed": seed if has_seed else None})
         run = learn_anew(tables, learning.out, learning, parameters)
         show_run(run, quiet=learning.quiet)
-    _show_stability(run, bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=learning.quiet)
+    _show_stability(run, data or [], bootstraps=bootstraps, jobs=jobs, seed=seed or 0, quiet=learning.quiet)
 
 
-def _show_stability(run: Run, *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:
+def _show_stability(run: Run, data: Sequence[str], *, bootstraps: int, jobs: int, seed: int, quiet: bool) -> None:
+    local = "".join(f" --data {shlex.quote(each)}" for each in data)
     found = watched(
         lambda progress: run.stability(bootstraps=bootstraps, jobs=jobs, seed=seed, progress=progress),
         quiet=quiet,
         resume=command(
-            f"feddag stability {shlex.quote(os.fspath(run.folder))}",
+            f"feddag stability {shlex.quote(os.fspath(run.folder))}{local}",
             {"bootstraps": bootstraps, "jobs": jobs, "seed": seed},
         ),
     )

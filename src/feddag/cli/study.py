@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
 from feddag.deployment.cells import check_cells
+from feddag.deployment.preflight import check_network, describe_terms
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
 from feddag.silos import Silo
-from feddag.silos.outliers import outlier_warnings
+from feddag.silos.suspicions import table_warnings
 from feddag.study import Study
 from feddag.study_template import template
+
+_ATTEMPT = re.compile(r"attempt\s*=")
 
 
 def init(
@@ -44,6 +49,32 @@ def init(
     with atomic_write(file) as stream:
         stream.write(text)
     typer.echo(f"Written into {file}. Fill it in, then check it with: feddag study check {file}")
+
+
+def anew(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study that was begun.")],
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The study to write.", show_default=False)],
+) -> None:
+    """For a study whose server has lost its journal, or a site its memory: the same study with another number, and so
+    another hash. Who puts it into its kit, as KIT/study.toml, agrees that it begins anew. What left a table before
+    still counts against its site's rules.
+
+    Example: feddag study anew study.toml --out study-2.toml
+    """
+    if out.exists():
+        raise FeddagError(f"{out} exists already. Name a new file, or remove it.")
+    study = Study.load(file)
+    line = f"attempt = {study.attempt + 1}"
+    kept = [each for each in file.read_text(encoding="utf-8").splitlines() if not _ATTEMPT.match(each)]
+    text = "\n".join([line, *kept]) + "\n"
+    again = Study.parse(text, str(out))
+    with atomic_write(out) as stream:
+        stream.write(text)
+    typer.echo(
+        f"Written into {out}: the same study, begun for the {again.attempt}. time, sha256 {again.digest}\n"
+        "All participants put it into their kits, as KIT/study.toml, and start again."
+    )
 
 
 def check(
@@ -76,12 +107,26 @@ def check(
         f"assessment on a network: {'yes' if study.trust.assess else 'no'}"
     )
     console.print(f"sha256 {study.digest}", soft_wrap=True)
+    if len(study.sites) > 1:
+        _show_network(console, study)
     if site is not None:
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
-        for warning in outlier_warnings([silo]) + _cell_warnings(study, silo):
+        for warning in table_warnings([silo]) + _cell_warnings(study, silo):
             console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+
+
+def _show_network(console: Console, study: Study) -> None:
+    """Print the terms on which sites take part over a network, or why they could not."""
+    try:
+        check_network(study)
+    except FeddagError as error:
+        console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
+        return
+    console.print("Over a network:", markup=False)
+    for line in describe_terms(study):
+        console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 def _cell_warnings(study: Study, silo: Silo) -> list[str]:

@@ -6,12 +6,13 @@ An engine carries calls between a study's server and its sites. Nothing above th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from feddag.deployment.logs import LogFormat
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
@@ -32,10 +33,24 @@ class Standing:
     """How a server stands."""
 
     server: str
-    sites: list[str]
-    """Those that are connected."""
+    """Idle, or running a study."""
+    sites: Mapping[str, float]
+    """Those that are connected, and for how many seconds nothing was heard of each."""
     jobs: list[str]
     """Those that run."""
+    at_work: Mapping[str, float]
+    """Sites that work on a task, and for how many seconds."""
+    figures: Mapping[str, Any]
+    """How far the method is."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How operators and monitors follow a participant's process."""
+
+    log_format: LogFormat = "text"
+    health: tuple[str, int] | None = None
+    """Host and port of the health page and the metrics."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class Kit(Protocol):
 class ServerKit(Kit, Protocol):
     """The server's kit."""
 
-    def run(self) -> int:
+    def run(self, watching: Watching) -> int:
         """Serve in the foreground until a signal ends it, and return the exit code."""
         ...
 
@@ -92,7 +107,7 @@ class SiteKit(Kit, Protocol):
         """Return what the site signs with."""
         ...
 
-    def run(self, data: str, policy: Path | None) -> int:
+    def run(self, data: str, policy: Path | None, watching: Watching) -> int:
         """Answer for a table in the foreground until a signal ends it, and return the exit code."""
         ...
 
@@ -111,6 +126,10 @@ class Analyst(Protocol):
 
     def status(self) -> Standing | None:
         """Return how the server stands; `None` where it is out of reach."""
+        ...
+
+    def stop(self) -> list[str]:
+        """Have the server end what runs, and return the jobs that it has ended."""
         ...
 
 
@@ -159,6 +178,14 @@ class Engine(Protocol):
 
     def renew(self, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Path]:
         """Sign new certificates for all whom an authority knows, and return the files by name."""
+        ...
+
+    def revoke(self, name: str, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+        """Revoke a participant's keys, and write the list of all revoked keys that everybody installs."""
+        ...
+
+    def install_revocations(self, file: str | os.PathLike[str], kit: str | os.PathLike[str]) -> list[str]:
+        """Install a list of revoked keys in a kit, and return whose they are."""
         ...
 
     def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:

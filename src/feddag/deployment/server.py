@@ -34,12 +34,16 @@ class StudyResult:
     learner: FederatedLearner
     checks: GraphChecks
     record: dict[str, Any]
-    """Rounds, the sum of rows if it is known, sites that were lost, and the privacy that was spent."""
+    """Rounds, the sum of rows if it is known, sites that were lost, what is from the journal or was not done, and the
+    privacy that was spent."""
 
     @property
     def message(self) -> str:
         """One line for people."""
-        return f"{len(self.learner.graph_.edges)} edges after {self.record['federation']['rounds']} rounds"
+        graph = self.learner.graph_
+        open_ = graph.edge_count - len(graph.edges) - len(graph.bidirected_edges)
+        opened = f", {open_} of open direction," if open_ else ""
+        return f"{graph.edge_count} edges{opened} after {self.record['federation']['rounds']} rounds"
 
 
 def build_server(
@@ -59,13 +63,21 @@ def build_server(
 
 def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
     """Have the sites join, agree on units, learn, and check the graph. Resume where the journal ends."""
+    not_assessed: list[str] = []
+
+    def report_check(message: str) -> None:
+        not_assessed.append(message)
+        report(message)
+
     try:
         server.open()
         learner = learn(study, server, progress)
         rounds_of_fit = server.rounds_taken
-        checks = check_graph(study, learner, server, report, progress)
+        checks = check_graph(study, learner, server, report_check, progress)
     finally:
         server.close()
+    if server.from_journal:
+        report(journal_note(server.from_journal, server.rounds))
     record: dict[str, Any] = {
         "federation": {
             "rounds": server.rounds,
@@ -73,10 +85,24 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
             "rows": None if study.privacy.noisy else server.rows,  # noise would make it look exact, and wrong
             "absent": server.absent,
             "refused": server.refused,
+            "from_journal": server.from_journal,
+            "seconds": server.seconds,
+            "sums": {site: server.sums_of[site] for site in server.sites},
+            "not_assessed": " ".join(not_assessed) or None,
         }
     }
     spent = spent_privacy(study, server.rounds)
     return StudyResult(learner, checks, record if spent is None else record | {"privacy": spent})
+
+
+def journal_note(from_journal: int, rounds: int) -> str:
+    """Say how much of a result was there before its last job began."""
+    if from_journal == rounds:
+        return (
+            f"All {rounds} rounds come from the server's journal: no site was asked anything anew, so that the result "
+            "is of the tables as they were then."
+        )
+    return f"{from_journal} of {rounds} rounds come from the server's journal: no site was asked for them again."
 
 
 def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:

@@ -24,6 +24,11 @@ def federated_learner(study: Study) -> FederatedLearner:
             f"{study.source}: the method {study.method.name!r} does not learn from several sites. Choose another, or "
             'let the sites vote: regime = "voting".'
         )
+    if isinstance(learner, InRegime) and learner.regime != "voting":
+        raise FeddagError(
+            f"{study.source}: the regime {learner.regime!r} needs all tables in one process, so it cannot run over a "
+            'network. Choose regime = "voting" or "federated", or learn where the tables are: feddag learn --study'
+        )
     try:
         learner.check_deployment()
     except FeddagError as error:

@@ -21,12 +21,13 @@ from typing import Self
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
 from feddag.errors import FeddagError
-from feddag.federation.terms import IDENTITY_BYTES
+from feddag.federation.revocations import Revocations
+from feddag.federation.terms import CERTIFICATE_NOTICE, IDENTITY_BYTES
 from feddag.files import atomic_write, check_private
 
 ROOT_LASTS, CERTIFICATE_LASTS = timedelta(days=3650), timedelta(days=365)
@@ -102,11 +103,13 @@ class Trust:
 
     root: x509.Certificate
     known: KnownIdentities = field(default_factory=KnownIdentities)
+    revoked: Revocations = field(default_factory=Revocations)
 
     @classmethod
-    def load(cls, root: Path, known: Path) -> Self:
-        """Read a root, in PEM, and remember identities in a file."""
-        return cls(x509.load_pem_x509_certificate(root.read_bytes()), KnownIdentities(known))
+    def load(cls, root: Path, known: Path, revoked: Path) -> Self:
+        """Read a root, in PEM, and what it has revoked; remember identities in a file."""
+        certificate = x509.load_pem_x509_certificate(root.read_bytes())
+        return cls(certificate, KnownIdentities(known), Revocations.kept(revoked, certificate))
 
     @property
     def fingerprint(self) -> str:
@@ -116,6 +119,11 @@ class Trust:
     def check(self, site: str, identity: bytes, certificate: bytes, now: datetime | None = None) -> None:
         """Refuse an identity that the authority does not certify as the site's now, or that is not the known one."""
         check_identity_certificate(certificate, self.root, site, identity, now)
+        if self.revoked.has_identity(identity):
+            raise FeddagError(
+                f"Site {site} shows an identity that the authority has revoked ({fingerprint(identity)}). If it has "
+                "new keys, it sends a new request: feddag kit request."
+            )
         known = self.known.read().get(site, identity)
         if known != identity:
             raise FeddagError(
@@ -153,6 +161,12 @@ class SiteIdentity:
     def fingerprint(self) -> str:
         """What other sites compare with the one they see."""
         return fingerprint(self.public)
+
+
+def ends_soon(certificate: bytes) -> datetime | None:
+    """Return when a certificate, in DER, expires, if that is soon."""
+    ends = x509.load_der_x509_certificate(certificate).not_valid_after_utc
+    return ends if ends - datetime.now(UTC) < CERTIFICATE_NOTICE else None
 
 
 def check_identity_certificate(
@@ -226,6 +240,10 @@ class Authority:
             stream.write(private_pem(self._key))
         with atomic_write(folder / _ROOT, "wb") as stream:
             stream.write(self.root.public_bytes(serialization.Encoding.PEM))
+
+    def sign(self, content: bytes) -> bytes:
+        """Sign what is no certificate."""
+        return self._key.sign(content, padding.PKCS1v15(), hashes.SHA256())
 
     def certify_identity(self, name: str, identity: bytes, ends: datetime | None = None) -> bytes:
         """Certify that an identity is a site's; the certificate is in DER."""

@@ -47,6 +47,15 @@ class Journal:
             count += 1
         return count
 
+    @property
+    def seconds(self) -> float | None:
+        """The time between the first and the last round that were written; `None` before the second."""
+        rounds = len(self)
+        if rounds < 2:
+            return None
+        first, last = (self.path(round_).stat().st_mtime for round_ in (0, rounds - 1))
+        return last - first
+
     def read(self, round_: int) -> Entry | None:
         """Return a round, if it is there."""
         path = self.path(round_)

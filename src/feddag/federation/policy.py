@@ -167,6 +167,16 @@ class Policy:
                     f"{self.source}: tasks has {pattern!r}, which is no task. {_suggestion(pattern, known)}"
                 )
 
+    def check_tasks(self, tasks: Iterable[str]) -> None:
+        """Refuse to take part in a study whose method asks what the site does not answer."""
+        if forbidden := self.forbidden(tasks):
+            asked = ", ".join(map(repr, forbidden))
+            raise self._refusal("tasks", f"the study's method asks for {asked}", "Choose another method")
+
+    def forbidden(self, tasks: Iterable[str]) -> list[str]:
+        """Return those tasks that the site does not answer."""
+        return [task for task in tasks if not any(fnmatchcase(task, pattern) for pattern in self.tasks)]
+
     def check_study(self, *, rows: int, sites: int, protected: bool) -> None:
         """Refuse to take part in a study of so many sites, with so many rows of one's own."""
         if rows < self.minimum_rows:
@@ -193,7 +203,7 @@ class Policy:
 
     def check_task(self, task: str, *, rounds_answered: int, sites: int, protected: bool) -> None:
         """Refuse to answer a task, whose answer is to enter a sum of so many sites."""
-        if not any(fnmatchcase(task, pattern) for pattern in self.tasks):
+        if self.forbidden([task]):
             raise self._refusal("tasks", f"the study asks for {task!r}", "Choose another method")
         if self.maximum_rounds is not None and rounds_answered >= self.maximum_rounds:
             raise self._refusal("maximum_rounds", f"the site has answered {rounds_answered}", "End the study here")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.identities import Trust
+from feddag.federation.identities import Trust, ends_soon
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
 from feddag.federation.refusals import Refusal
@@ -81,6 +81,12 @@ class ServerEndpoint:
         """Sites that will not go on, and why: to wait for them is of no use."""
         self.rows: int | None = None
         """The rows of all sites together, once a task has asked for them by an output named `rows`."""
+        self.from_journal = 0
+        """Rounds whose sums the journal had: no site was asked again."""
+        self.at_work: dict[str, float] = {}
+        """Sites that have not replied yet, and since when (by the monotonic clock)."""
+        self.sums_of: Counter[str] = Counter()
+        """In how many sums each site was."""
         self._terms = terms
         self._calls = dict(calls)
         self._journal = journal
@@ -106,6 +112,11 @@ class ServerEndpoint:
         """How many rounds the learner has seen the sums of, from the journal or anew."""
         return self._round
 
+    @property
+    def seconds(self) -> float | None:
+        """How long the study has taken, from its first sum to its last, with all waiting; `None` before the second."""
+        return self._journal.seconds
+
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
         replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
@@ -113,12 +124,22 @@ class ServerEndpoint:
         self._shown = {site: int(reply["rounds"]) for site, reply in replies.items() if site in self._calls}
         if self._secure is not None:
             self._take(replies, "advertisement", self._secure.add_advertisement)
+            self._report_certificates({site: reply["advertisement"]["certificate"] for site, reply in replies.items()})
             self._lose_slow()
             self.need(len(self._calls), self._terms.quorum, "take part")
             replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
         self._lose_slow()
         self._report(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
         self.need(len(replies), self._terms.quorum, "take part")
+
+    def _report_certificates(self, certificates: Mapping[str, bytes]) -> None:
+        """Report certificates that soon expire: the analyst can have them renewed while the study still runs."""
+        for site, certificate in certificates.items():
+            if ends := ends_soon(certificate):
+                self._report(
+                    f"The certificate of site {site!r} expires on {ends:%Y-%m-%d}. Have it renewed: feddag federation "
+                    "renew"
+                )
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
         """Return the weighted mean of the sites' answers to a task, from the journal if it is there."""
@@ -139,6 +160,8 @@ class ServerEndpoint:
                 "asks for: feddag has changed since the study began. Go on with the version that it began with, or "
                 "remove the folder and start anew."
             )
+        else:
+            self.from_journal += 1
         step = entry.step
         mean = step.mean(self._terms.maximum_rows)
         self._round += 1
@@ -148,6 +171,7 @@ class ServerEndpoint:
             self._rosters.append(step.members)
         for site in self.sites:
             self.ledger.record(site, sent=entry.sent.get(site, 0), received=entry.received.get(site, 0))
+        self.sums_of.update(step.members)
         self.summed = len(step.members)
         if "rows" in mean and self.summed == len(self.sites):
             self.rows = round(float(mean["rows"]) * self.summed)
@@ -343,7 +367,8 @@ class ServerEndpoint:
             return
         slow = dict.fromkeys(self._slow, "too slow")
         reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **slow, **self.refused}.items())
-        message = f"{found} sites {what}, and the study needs {needed} ({reasons})."
+        why = ", since such a sum means nothing without every site" if needed > self._terms.quorum else ""
+        message = f"{found} sites {what}, and the study needs {needed}{why} ({reasons})."
         if found + len(self.absent) + len(self._slow) >= needed:
             raise PausedError(message)
         raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
@@ -361,13 +386,16 @@ class ServerEndpoint:
             site: self._pool.submit(_timed, self._calls[site], request, contents[site], timeout) for site in contents
         }
         waiting = {site: _Waiting(time.monotonic()) for site in contents}
+        self.at_work = dict.fromkeys(contents, time.monotonic())
         while waiting:
             wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
             for site in [site for site in waiting if calls[site].done()]:
                 del waiting[site]
+            self.at_work = {site: since for site, since in self.at_work.items() if site in waiting}
             for site, state in list(waiting.items()):
                 if state.lost(self._pool, self._calls[site]):
                     del waiting[site]
+        self.at_work = {}
         replies = self._replies(calls)
         if traffic is not None:
             traffic.add(contents, replies)

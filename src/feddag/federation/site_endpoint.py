@@ -272,7 +272,8 @@ class SiteEndpoint:
             raise RefusedError(
                 Refusal.COURSE,
                 f"Site {self._name!r} knows {self._course.rounds} rounds of the study, and the server asks for what "
-                f"follows {shown(round_)}. If this is no late message, it has lost its journal: start a new study.",
+                f"follows {shown(round_)}. If this is no late message, it has lost its journal: begin anew, with "
+                "feddag study anew.",
             )
         expected = self._course.expected(decisions)
         if not same_question(expected, message):

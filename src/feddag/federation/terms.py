@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.row_privacy import RowPrivacy
 
+CERTIFICATE_NOTICE = timedelta(days=14)
+"""How long before its end a certificate is warned of."""
 IDENTITY_BYTES = 32
 
 

@@ -286,6 +286,8 @@ class Learner(BaseEstimator, ABC):
         if not self.learned_alone:
             return self.history_.to_frame()
         frames = {site: history.to_frame() for site, history in self.history_.items()}
+        if not frames:  # over a network, what each site has learned alone stays there
+            return pd.DataFrame()
         return pd.concat(frames, names=["site"]).reset_index(level="site")
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -171,7 +171,7 @@ class SiteLines:
         follow = self._follow(sums, centre)
         ways = (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
         weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        return Agreement(logsumexp(ways, axis=0, b=weights[:, None]), ways[0])
+        return Agreement(np.asarray(logsumexp(ways, axis=0, b=weights[:, None])), ways[0])
 
     def _own(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]

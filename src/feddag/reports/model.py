@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from feddag.deployment.server import journal_note
 from feddag.disclosure import figures
 from feddag.disclosure.kept import kept
 from feddag.drawing.charts import make_charts
@@ -62,7 +63,9 @@ def build_report(run: Run) -> Report:
 
 def _title(run: Run) -> str:
     variables, sites = len(run.result().graph_.names), len(run.record["sites"])
-    return f"Causal graph of {variables} variables, learned from {sites} {'site' if sites == 1 else 'sites'}"
+    words = f"ausal graph of {variables} variables, learned from {sites} {'site' if sites == 1 else 'sites'}"
+    name = (run.record.get("study") or {}).get("name")
+    return f"C{words}" if name is None else f"{name}: c{words}"
 
 
 def _lead(run: Run) -> str:
@@ -79,11 +82,12 @@ def _facts(run: Run) -> list[Fact]:
     learner, record = run.result(), run.record
     graph = learner.graph_
     history, rows = learner.history_frame(), _rows(run)
-    rounds = len(history) if "round" in history else 0
+    rounds = _federation(run).get("rounds", len(history) if "round" in history else 0)
+    lost = len({**_federation(run).get("absent", {}), **_federation(run).get("refused", {})})
     return [
         Fact("Variables", f"{len(learner.graph_.names):,}"),
         Fact("Edges", f"{graph.edge_count:,}", _unsure(graph)),
-        Fact("Sites", f"{len(record['sites']):,}"),
+        Fact("Sites", f"{len(record['sites']):,}", f"{lost:,} absent at the end" if lost else ""),
         *([] if rows is None else [Fact("Rows", f"{rows:,}", "in all")]),
         Fact(
             "Sent by all sites",
@@ -91,8 +95,17 @@ def _facts(run: Run) -> list[Fact]:
             f"in {rounds:,} rounds" if rounds > 1 else "",
         ),
         Fact("Method", record["method"], "" if record["regime"] == "federated" else record["regime"]),
-        Fact("Took", format_duration(_seconds(run))),
+        Fact("Took", format_duration(_seconds(run)), "from the first sum to the last" if _study_seconds(run) else ""),
     ]
+
+
+def _federation(run: Run) -> dict[str, Any]:
+    """Return what a network run knows of its federation."""
+    return run.record.get("federation", {})
+
+
+def _study_seconds(run: Run) -> float | None:
+    return _federation(run).get("seconds")
 
 
 def _unsure(graph: CausalGraph) -> str:
@@ -106,12 +119,16 @@ def _unsure(graph: CausalGraph) -> str:
 def _rows(run: Run) -> int | None:
     """Return the rows of all sites together; `None` if a network run never asked for their sum."""
     if run.record.get("federated"):
-        return run.record.get("federation", {}).get("rows")
+        return _federation(run).get("rows")
     return sum(site["rows"] for site in run.record["sites"])
 
 
 def _seconds(run: Run) -> float:
-    """Return how long learning took. On a network that is the time between start and result, with all waiting."""
+    """Return how long learning took. On a network that includes all waiting, and it is the study's time: a run that
+    takes its result from the journal is shorter.
+    """
+    if (seconds := _study_seconds(run)) is not None:
+        return seconds
     if not run.record.get("federated"):
         return run.result().seconds_
     started, finished = (datetime.fromisoformat(run.record[name]) for name in ("started", "finished"))
@@ -121,7 +138,13 @@ def _seconds(run: Run) -> float:
 def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
     if not drawing.edges:
         return [Paragraph("No edges were found.", "note"), drawing]
-    return [Paragraph("Causes stand above their effects.", "note"), drawing]
+    undirected = drawing.graph.edge_count > len(drawing.graph.edges)
+    text = "Causes stand above their effects."
+    if undirected and drawing.graph.edges:
+        text = "Where there is an arrow, the cause stands above its effect. Other lines have no order."
+    elif undirected:
+        text = "No edge goes from a cause to its effect: what stands above or below means nothing."
+    return [Paragraph(text, "note"), drawing]
 
 
 def _effects_table(run: Run) -> pd.DataFrame | None:
@@ -274,7 +297,13 @@ def _history(run: Run, drawing: GraphDrawing) -> list[Block]:
 
 
 def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
-    texts = ["This report holds only counts and sums over a site's rows.", _what_left_a_site(run), _spent_privacy(run)]
+    texts = [
+        "This report holds only counts and sums over a site's rows.",
+        _what_left_a_site(run),
+        _protection(run),
+        _spent_privacy(run),
+        _preparation(run),
+    ]
     names = drawing.graph.names
     return [
         *(Paragraph(text, "note") for text in texts if text),
@@ -282,8 +311,49 @@ def _sites(run: Run, drawing: GraphDrawing) -> list[Block]:
         _site_table(run),
         *_disclosure(run),
         Subheading(f"The {len(names)} variables"),
-        Paragraph(", ".join(names), "names"),
+        _variables(run, names),
     ]
+
+
+def _variables(run: Run, names: Sequence[str]) -> Block:
+    """Name the variables, with what the study says of them."""
+    declared = (run.record.get("study") or {}).get("variables")
+    if not declared:
+        return Paragraph(", ".join(names), "names")
+    keys = [key for key in ("label", "unit", "transform", "range") if any(key in each for each in declared.values())]
+    rows = tuple(
+        (name, declared[name]["type"], *(_in_words(declared[name].get(key)) for key in keys)) for name in names
+    )
+    return Table("Variables", ("variable", "type", *keys), rows)
+
+
+def _in_words(value: Any) -> str:
+    return " to ".join(f"{each:g}" for each in value) if isinstance(value, list) else str(value or "")
+
+
+def _protection(run: Run) -> str:
+    """Say what protected the sums of a network run."""
+    terms = (run.record.get("study") or {}).get("privacy")
+    if not run.record.get("federated") or terms is None:
+        return ""
+    if terms["secure_sum"]:
+        return "Sums were protected: nobody, the server included, could see one site's numbers."
+    return "Sums were not protected: the server saw each site's numbers before it summed them."
+
+
+def _preparation(run: Run) -> str:
+    prepared = run.preparation
+    missing = {
+        "error": "tables with missing values were refused",
+        "drop": "rows with missing values were left out",
+        "impute": "missing values were replaced by the site's median or commonest level",
+    }[prepared.missing]
+    scale = {
+        "none": "units are as they are",
+        "site": "each site scaled its columns by its own moments",
+        "federated": "columns were scaled by the moments of all sites",
+    }[prepared.scale]
+    return f"Preparation: {missing}; {scale}."
 
 
 def _disclosure(run: Run) -> list[Block]:
@@ -297,12 +367,18 @@ def _disclosure(run: Run) -> list[Block]:
 
 
 def _lost_sites(run: Run) -> list[Block]:
-    federation = run.record.get("federation", {})
+    federation = _federation(run)
     texts = [
         f"Site {site!r} {words}: {reason}"
         for name, words in (("absent", "was out of reach at the end"), ("refused", "did not go on"))
         for site, reason in federation.get(name, {}).items()
     ]
+    rounds, sums = federation.get("rounds", 0), federation.get("sums", {})
+    texts += [f"Site {site!r} is in {count} of {rounds} sums." for site, count in sums.items() if count < rounds]
+    if federation.get("from_journal"):
+        texts.append(journal_note(federation["from_journal"], rounds))
+    if federation.get("not_assessed"):
+        texts.append(federation["not_assessed"])
     return [Bullets(tuple(texts), "warnings")] if texts else []
 
 

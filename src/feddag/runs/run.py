@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -166,9 +166,31 @@ class Run:
             self._silos = self._read_silos()
         return self._silos
 
+    def use_tables(self, sources: Mapping[str, Any]) -> None:
+        """Work on the tables of those sites that are here, of a run whose tables stayed at its sites.
+
+        Args:
+            sources: A table, or where it is, for each of some of the study's sites. Units of all sites are not known
+                here: where the study has them, each site's own take their place.
+
+        Raises:
+            FeddagError: If the run has its own tables, or a table does not keep to the study.
+        """
+        study = self.study
+        if study is None or not self.record.get("federated"):
+            raise FeddagError(f"{self.folder}: this run knows where its tables are. Leave out --data.")
+        for site in sources:
+            study.site(site)
+        if study.preparation.scale == "federated":
+            study = replace(study, preparation=replace(study.preparation, scale="site"))
+        self._silos = study.silos(sources)
+
     def _read_silos(self) -> CheckedSilos:
         if self.record.get("federated"):
-            raise FeddagError(f"{self.folder}: the tables of this run stayed at its sites. Do this there.")
+            raise FeddagError(
+                f"{self.folder}: the tables of this run stayed at its sites. Copy the folder to a site, and do this "
+                "there: --data SITE=TABLE"
+            )
         sources = {site["name"]: site["source"] for site in self.record["sites"]}
         silos = self.study.silos(sources) if self.study else read_silos(sources, **asdict(self.preparation))
         for silo, site in zip(silos, self.record["sites"], strict=True):

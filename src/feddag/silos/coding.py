@@ -21,7 +21,34 @@ def code_column(where: str, column: pd.Series, variable: Variable) -> Float[np.n
     absent = _absent(column, variable.missing)
     if variable.kind.discrete:
         return _level_numbers(where, column, absent, variable)
-    return _numbers(where, column, absent)
+    numbers = _numbers(where, column, absent)
+    if variable.range is not None and variable.clamped:
+        numbers = np.clip(numbers, *variable.range)
+    elif variable.range is not None:
+        _check_range(where, numbers, *variable.range)
+    return _log(where, numbers) if variable.transform == "log" else numbers
+
+
+def _check_range(where: str, numbers: Float[np.ndarray, "row"], low: float, high: float) -> None:
+    outside = (numbers < low) | (numbers > high)
+    if outside.any():
+        row = int(outside.argmax())
+        several = "" if outside.sum() == 1 else f", and {outside.sum() - 1} more values,"
+        raise FeddagError(
+            f"{where}: {numbers[row]:g} in row {row + 1}{several} is outside the study's range of {low:g} to {high:g}. "
+            "Correct the value or its unit, or have the study list it as missing or change the range."
+        )
+
+
+def _log(where: str, numbers: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+    without = numbers <= 0
+    if without.any():
+        row = int(without.argmax())
+        raise FeddagError(
+            f'{where}: {numbers[row]:g} in row {row + 1} has no logarithm, and the study has transform = "log". '
+            "Correct the value, have the study list it as missing, or leave out the transform."
+        )
+    return np.log(numbers)
 
 
 def infer_kind(columns: Sequence[pd.Series]) -> Kind:

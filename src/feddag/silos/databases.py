@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 DATABASE_FILES = (".sqlite", ".db", ".duckdb", ".ddb")
+_LONG_ENOUGH = 4
+"""So long a secret is masked wherever it stands."""
 _SECRET = re.compile(r"password|passwd|pwd|secret|token", re.IGNORECASE)
 
 
@@ -151,7 +153,10 @@ class Database(_Readable):
 
     def _without_secrets(self, reason: str) -> str:
         for secret in self._secrets:
-            reason = reason.replace(secret, "***")
+            # a short one would be found within words, and tell by its stars where it stands
+            within_words = len(secret) >= _LONG_ENOUGH
+            pattern = re.escape(secret) if within_words else rf"(?<!\w){re.escape(secret)}(?!\w)"
+            reason = re.sub(pattern, "***", reason)
         return reason
 
 

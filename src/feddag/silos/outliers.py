@@ -54,5 +54,5 @@ def _far(values: Float[np.ndarray, " row"]) -> str | None:
     return (
         f"{share:.0%} of the spread is {several} of {len(values)} ({given}); all others lie between "
         f"{others.min():g} and {others.max():g}. What is learned of the column is about these rows: "
-        "mend them, declare the values missing or, if they are right, take logarithms."
+        "mend them, declare the values missing or, if they are right, take logarithms (a study: transform = 'log')."
     )

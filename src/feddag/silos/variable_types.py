@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -10,6 +11,9 @@ KindName = Literal["continuous", "binary", "ordinal", "categorical"]
 KINDS: tuple[KindName, ...] = get_args(KindName)
 
 Level = str | int | float
+
+Transform = Literal["log"]
+TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,21 @@ class Variable:
     """Values that stand for one that was not recorded."""
     merge: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
     """Values that count as one level of the kind, by the name of that level."""
+    label: str | None = None
+    """What people call it."""
     range: tuple[float, float] | None = None
-    """The smallest and largest plausible value of a number, known without a look at the data."""
+    """The lowest and the highest value that a table may have, before any transformation."""
+    transform: Transform | None = None
+    """What to learn from instead of the value."""
+    clamped: bool = False
+    """Whether a value outside the range counts as the nearest within; if not, it is refused."""
+
+    @property
+    def coded_range(self) -> tuple[float, float] | None:
+        """Return the range of the numbers to learn from."""
+        if self.range is None or self.transform is None:
+            return self.range
+        return math.log(self.range[0]), math.log(self.range[1])
 
     def spellings(self) -> list[tuple[Level, ...]]:
         """Return for each level of the kind the values that stand for it."""

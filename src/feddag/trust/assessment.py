@@ -19,7 +19,7 @@ from feddag.learners.base import Learner
 from feddag.learners.sortnregress import SortnRegress
 from feddag.regression.moments import Moments, summed_moments
 from feddag.silos import Silo, read_silos
-from feddag.silos.outliers import outlier_warnings
+from feddag.silos.suspicions import table_warnings
 from feddag.silos.variable_types import Kind
 from feddag.trust.held_out import HeldOut, compare_held_out
 from feddag.trust.sites import TrustSite
@@ -126,12 +126,12 @@ def _by_sorting(moments: Moments) -> dict[str, Adjacency]:
 
 
 def warnings_before(learner: Learner, silos: Any) -> list[str]:
-    """List what to know before a fit begins: outliers, and units that differ widely."""
+    """List what to know before a fit begins: outliers, what repeats, other units."""
     silos = read_silos(silos)
     numbers = continuous_columns(silos[0].kinds)
     if not numbers:
-        return outlier_warnings(silos)
+        return table_warnings(silos)
     with trust_sites(silos) as (federation, _):
         moments = summed_moments(federation, tuple(silos[0].columns[k] for k in numbers))
     option = None if _unit_free(learner, silos) else unit_free_option(learner)
-    return outlier_warnings(silos) + warn_before(moments, option)
+    return table_warnings(silos) + warn_before(moments, option)

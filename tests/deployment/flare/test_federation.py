@@ -137,6 +137,21 @@ def test_a_finished_study_is_not_run_again(finished):
     assert feddag.load(finished.folder / "run").sites_ == tuple(finished.names)
 
 
+def test_the_last_words_of_a_job_reach_the_analyst_and_the_run(finished):
+    first = json.loads((finished.folder / "run" / "run.json").read_text())["federation"]
+    assert any("4 of 4 sites take part" in message for message in first["messages"])
+    assert first["from_journal"] == 0
+    assert finished.run("again").wait(PATIENCE) == 0
+    second = json.loads((finished.folder / "again" / "run.json").read_text())["federation"]
+    assert second["from_journal"] == first["rounds"]
+    told = f"All {first['rounds']} rounds come from the server's journal"
+    assert any(told in message for message in second["messages"])
+    assert told in finished.log("analyst")
+    report = finished.command("report", finished.folder / "again", "--format", "md")
+    assert report.returncode == 0, report.stderr
+    assert told in (finished.folder / "again" / "report.md").read_text()
+
+
 def test_a_second_process_on_a_kit_is_refused(finished):
     name = finished.names[0]
     kit, table = finished.kits[name], finished.table(name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
+import ssl
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +22,19 @@ from typer.testing import CliRunner
 import feddag
 from feddag import FeddagError
 from feddag.cli import app
+from feddag.deployment.flare.daemon import TellingConnection
+from feddag.deployment.flare.environment import KIT
 from feddag.deployment.flare.kits import Kit
-from feddag.deployment.flare.provisioning import add, fingerprints, install, provision, renew, request_kit
+from feddag.deployment.flare.provisioning import (
+    add,
+    fingerprints,
+    install,
+    install_revocations,
+    provision,
+    renew,
+    request_kit,
+    revoke,
+)
 from feddag.deployment.requests import Keys, Request, SignedKit
 from feddag.federation.identities import Authority, public_identity
 
@@ -115,6 +128,23 @@ def test_a_signed_kit_and_the_keys_make_a_kit(world):
         if name in SITES:
             assert opened.name == name
             assert opened.identity().fingerprint == fingerprints(world.authority)[name]
+
+
+def test_a_kit_has_the_strict_rules_from_the_start_and_no_way_to_start_it_but_feddag(world):
+    for name, kit in world.kits.items():
+        folder = install(kit, world.own[name]).folder
+        text = (folder / "README.txt").read_text()
+        command = {"server": "feddag server", "analyst": "feddag federation run"}.get(name, "feddag site")
+        assert f"{command} " in text
+        assert "localhost:8002" in text
+        assert not [path for path in folder.rglob("*") if path.suffix == ".sh" or path.name.lower() == "readme.txt"][1:]
+        if name == "analyst":
+            continue
+        rights = json.loads((folder / "local" / "authorization.json").read_text())["permissions"]
+        assert {role["byoc"] for role in rights.values()} == {"none"}
+        rules = json.loads((folder / "local" / "resources.json").read_text())
+        assert rules["class_list_enforcement_mode"] == "enforce"
+        assert not (folder / "local" / "authorization.json.default").exists()
 
 
 def test_sites_without_a_request_get_no_kit_and_nobody_makes_their_keys(tmp_path):
@@ -242,6 +272,64 @@ def test_new_keys_under_an_old_name_are_not_signed_unasked(world):
     assert install(
         add(world.study, world.authority, world.folder / "again", world.folder / "new")["basel"], request.parent
     )
+
+
+def test_revoked_keys_are_known_to_all_who_install_the_list_and_no_kit_changes(world):
+    basel = install(world.kits["basel"], world.own["basel"])
+    lyon = install(world.kits["lyon"], world.own["lyon"])
+    of_lyon = lyon.identity()
+    file = revoke("lyon", world.authority, world.folder / "revoked.json")
+    basel.trust().check("lyon", of_lyon.public, of_lyon.certificate)  # who has not installed it knows nothing
+    assert install_revocations(file, basel.folder) == ["lyon"]
+    with pytest.raises(FeddagError, match="Site lyon shows an identity that the authority has revoked"):
+        basel.trust().check("lyon", of_lyon.public, of_lyon.certificate)
+    bern = install(world.kits["bern"], world.own["bern"]).identity()
+    basel.trust().check("bern", bern.public, bern.certificate)
+    assert "lyon" not in renew(world.authority, world.folder / "renewed")
+    with pytest.raises(FeddagError, match=r"'lyon' has no keys that .* has signed"):
+        revoke("lyon", world.authority, world.folder / "again.json")
+    newer = revoke("bern", world.authority, world.folder / "newer.json")
+    assert install_revocations(newer, basel.folder) == ["bern", "lyon"]
+    with pytest.raises(FeddagError, match="is older than the list in"):
+        install_revocations(file, basel.folder)
+    content = json.loads(newer.read_text())
+    newer.write_text(json.dumps(content | {"keys": {}}))
+    with pytest.raises(FeddagError, match="is no list of revoked keys of this federation"):
+        install_revocations(newer, world.own["lyon"])
+
+
+def shake_hands(server_kit: Path, client_kit: Path) -> None:
+    """Connect two kits over TLS as FLARE does, without a network."""
+    sides = []
+    for kit, role, purpose in ((server_kit, "server", True), (client_kit, "client", False)):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if purpose else ssl.PROTOCOL_TLS_CLIENT)
+        context.sslobject_class = TellingConnection if purpose else ssl.SSLObject
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(kit / "startup" / "rootCA.pem")
+        context.load_cert_chain(kit / "startup" / f"{role}.crt", kit / "startup" / f"{role}.key")
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        sides.append((context.wrap_bio(incoming, outgoing, server_side=purpose), incoming, outgoing))
+    (server, to_server, from_server), (client, to_client, from_client) = sides
+    for _ in range(4):
+        for side in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+            to_server.write(from_client.read())
+            to_client.write(from_server.read())
+
+
+def test_a_server_lets_nobody_in_with_a_revoked_key(world, monkeypatch, caplog):
+    server = install(world.kits["server"], world.own["server"]).folder
+    basel, lyon = (install(world.kits[name], world.own[name]).folder for name in ("basel", "lyon"))
+    monkeypatch.setenv(KIT, str(server))
+    shake_hands(server, lyon)
+    install_revocations(revoke("lyon", world.authority, world.folder / "revoked.json"), server)
+    shake_hands(server, basel)
+    with pytest.raises(ssl.SSLError, match="the authority has revoked this key"):
+        shake_hands(server, lyon)
+    assert "has revoked the key of" in caplog.text
+    assert "CN=lyon" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import numpy as np
 import pytest
-from endpoints_by_call import LINEAR, NAMES, SIMULATION, Net, in_process, study_of
+from endpoints_by_call import AUTHORITY, IDENTITIES, LINEAR, NAMES, SIMULATION, Net, in_process, study_of
 
 import feddag.federation.site_endpoint as module
-from feddag import FeddagError
+from feddag import CausalGraph, FeddagError
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer
 from feddag.federation.refusals import Refusal
@@ -21,6 +23,7 @@ from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.steps import Step, plain_mean
 from feddag.federation.wire import encode_answer
 from feddag.learners.checkpointing import FitContext
+from feddag.study import Study
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,37 @@ def test_a_site_that_never_came_is_done_without_and_stays_out(net):
     assert not network.absent
     assert not network.refused
     assert {step_members(net, k) for k in range(network.rounds)} == {tuple(n for n in NAMES if n != NAMES[2])}
+
+
+def test_a_rerun_says_that_its_result_is_from_the_journal_and_who_refused(net):
+    first = net.run(net.server())
+    assert first.record["federation"]["from_journal"] == 0
+    assert set(first.record["federation"]["sums"].values()) == {first.record["federation"]["rounds"]}
+    assert not any("journal" in each for each in net.told)
+    declined = {"refusal": Refusal.DECLINED.word}
+    net.after = lambda site, request, reply: declined if site == NAMES[1] else reply
+    again = net.run(net.server())
+    rounds = first.record["federation"]["rounds"]
+    assert again.record["federation"]["from_journal"] == rounds
+    assert list(again.record["federation"]["refused"]) == [NAMES[1]]
+    assert any(f"All {rounds} rounds come from the server's journal" in each for each in net.told)
+
+
+def test_a_result_that_is_partly_from_the_journal_says_how_much(net):
+    net.before = lose(NAMES[2], 1)
+    with pytest.raises(PausedError):
+        net.learn()
+    net.before = lambda site, request, content: None
+    record = net.run(net.server()).record["federation"]
+    assert record["from_journal"] == 1
+    assert f"1 of {record['rounds']} rounds come from the server's journal" in " ".join(net.told)
+
+
+def test_edges_of_open_direction_count_as_edges(net):
+    result = net.run(net.server())
+    graph = result.learner.graph_
+    result.learner.graph_ = CausalGraph(np.eye(4, k=1) + np.eye(4, k=-1), graph.names)
+    assert result.message.startswith("3 edges, 3 of open direction, after")
 
 
 def step_members(net, round_):
@@ -289,7 +323,10 @@ def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_h
 
 def test_a_search_waits_for_a_site_since_scores_of_fewer_sites_do_not_compare(tmp_path):
     net = Net(tmp_path, study_of('name = "search"\nparameters = { restarts = 0 }'))
-    with pytest.raises(PausedError, match=r"3 sites .* the study needs 4 \(site-04: not connected\)"):
+    with pytest.raises(
+        PausedError,
+        match=r"3 sites .* needs 4, since such a sum means nothing without every site \(site-04: not connected\)",
+    ):
         net.learn(NAMES[:3])
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.adjacency_, in_process(net.study).adjacency_)
@@ -304,6 +341,34 @@ def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
         net.start(changed)
     net.start(silo)
     np.testing.assert_array_equal(net.learn()[0].edge_scores_, learner.edge_scores_)
+
+
+def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_its_numbers_still_count(net):
+    learner = net.learn()[0]
+    before = {name: net.sites[name]._numbers.numbers for name in NAMES}
+    shutil.rmtree(net.folder / "journal")
+    with pytest.raises(FeddagError):
+        net.learn()
+    assert any("begin anew, with feddag study anew" in each for each in net.told)
+    net.study = Study.of({**net.study.document(), "attempt": 2})
+    for silo in SIMULATION.silos:
+        net.start(silo)
+    again = net.learn()[0]
+    np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
+    for name in NAMES:
+        assert net.sites[name]._numbers.numbers >= before[name] > 0
+
+
+def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):
+    own, ends = IDENTITIES[NAMES[1]], datetime.now(UTC) + timedelta(days=5)
+    short = replace(own, certificate=AUTHORITY.certify_identity(own.name, own.public, ends=ends))
+    monkeypatch.setitem(IDENTITIES, NAMES[1], short)
+    net.start(SIMULATION.silos[1])
+    net.learn()
+    told = [each for each in net.told if "expires on" in each]
+    assert told == [
+        f"The certificate of site 'site-02' expires on {ends:%Y-%m-%d}. Have it renewed: feddag federation renew"
+    ]
 
 
 def test_sites_with_another_study_say_so_and_the_server_names_each(net):

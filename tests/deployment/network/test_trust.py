@@ -80,6 +80,8 @@ def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_gr
     assert learner.graph_.names == SIMULATION.silos[0].columns
     assert assessment is None
     assert any("The graph is not assessed" in each for each in net.told)
+    again = net.run(net.server())
+    assert "The graph is not assessed" in again.record["federation"]["not_assessed"]
     assert any("the study asks for 'trust.held-out'" in each for each in net.told)
 
 

@@ -24,6 +24,7 @@ from feddag.deployment.flare.kits import Kit
 from feddag.deployment.offers import to_offer
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
+from feddag.files import atomic_write
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress, Status
 from feddag.study import Study
@@ -58,7 +59,8 @@ class Analyst:
     def __init__(self, kit: Kit, study: Study, report: Callable[[str], None]) -> None:
         self._kit = kit
         self._study = study
-        self._report = report
+        self._show = report
+        self._messages: list[str] = []
         self._names = [site.name for site in study.sites]
         self._session: Any = None
         self.record: dict[str, Any] = {}
@@ -71,10 +73,13 @@ class Analyst:
         """Run the study to its end, whatever happens on the way, and return what was learned."""
         awaited: tuple[str, ...] = ()
         losses = 0
+        self._mark().unlink(missing_ok=True)
         while True:
             outcome = self._follow(self._submit(self._gathered(awaited)), progress)
             awaited = outcome.absent
             losses = losses + 1 if outcome.status == "lost" else 0
+            if outcome.status == "lost":
+                self._raise_if_stopped()
             if losses == _MOST_LOSSES:
                 raise FeddagError(f"{outcome.message} It did so {losses} times in a row: see the server's log.txt.")
             if outcome.learner is not None:
@@ -94,11 +99,39 @@ class Analyst:
             info = self._once(lambda session: session.get_system_info())
         except _LostServerError:
             return None
+        jobs, now = [each.job_id for each in info.job_info], time.time()
+        found = self._reported(jobs[0]) if jobs else {}
         return Standing(
-            info.server_info.status,
-            [each.name for each in info.client_info],
-            [each.job_id for each in info.job_info],
+            "running" if jobs else "idle",
+            {each.name: now - each.last_connect_time for each in info.client_info},
+            jobs,
+            found.get("at_work", {}),
+            found.get("status", {}).get("figures", {}),
         )
+
+    def stop(self) -> list[str]:
+        """Have the server end all that runs, also where another process of this kit follows it; return the jobs."""
+        with atomic_write(self._mark()) as stream:
+            stream.write("")
+        try:
+            jobs = [each.job_id for each in self._once(lambda session: session.get_system_info()).job_info]
+        except _LostServerError as error:
+            raise FeddagError(
+                f"The server is out of reach ({error}). What runs there ends when it is stopped: Ctrl-C there."
+            ) from None
+        for job in jobs:
+            self._end(job)
+        return jobs
+
+    def _mark(self) -> Path:
+        """Return the file that tells whoever follows the study that it was stopped on purpose."""
+        return self._kit.memory(self._study) / "stopped"
+
+    def _raise_if_stopped(self) -> None:
+        if self._mark().exists():
+            raise FeddagError(
+                "The study was stopped (feddag federation stop). What was done is kept: the same command goes on."
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,6 +144,7 @@ class Analyst:
         enough_since: float | None = None
         reported = None
         while True:
+            self._raise_if_stopped()
             sites = list(self.connected())
             if len(sites) == len(self._names):
                 return sites
@@ -142,11 +176,13 @@ class Analyst:
             time.sleep(_POLL)
             try:
                 status = self._once(lambda session: session.get_job_meta(job)).get("status", "")
+                if status.startswith("FINISHED"):
+                    return self._outcome(job, status, messages)
             except _LostServerError:
                 self._end(job)
                 return _Outcome("interrupted", "The server was lost.")
-            if status.startswith("FINISHED"):
-                return self._outcome(job, status)
+            except _NoJobError:
+                return _Outcome("lost", "The server does not know this study's job any more: its kit was replaced.")
             found = self._reported(job)
             for message in found.get("messages", [])[messages:]:
                 self._report(message)
@@ -178,23 +214,31 @@ class Analyst:
         except (_LostServerError, _NoJobError, KeyError, TypeError):
             return {}
 
-    def _outcome(self, job: str, status: str) -> _Outcome:
+    def _report(self, message: str) -> None:
+        self._messages.append(message)
+        self._show(message)
+
+    def _outcome(self, job: str, status: str, messages: int) -> _Outcome:
+        """Bring what a job has left, and report those of its messages that were not seen while it ran."""
         with TemporaryDirectory() as folder:
             place = self._asked(lambda session: session.download_job_result(job, folder))
             found = {path.name: path for path in Path(place).rglob("*") if path.name in (OUTCOME, RESULT)}
             if OUTCOME not in found:
                 return _Outcome("lost", f"The job ended without a result ({status}).")
             outcome = json.loads(found[OUTCOME].read_bytes())
+            for message in outcome["messages"][messages:]:
+                self._report(message)
             if outcome["status"] == "finished":
                 learner = self._study.learner().restore(*load_checkpoint(found[RESULT]))
                 self.record = outcome["record"]
                 self.checks = GraphChecks.of(outcome["checks"])
+                self.record["federation"]["messages"] = list(self._messages)
                 return _Outcome("finished", outcome["message"], learner)
             return _Outcome(outcome["status"], outcome["message"], absent=tuple(outcome.get("absent", ())))
 
     def _end(self, job: str) -> None:
         """Have a job end, and wait until it has; a server that was started anew does not know it any more."""
-        with suppress(_NoJobError, FeddagError):
+        with suppress(_NoJobError, _LostServerError, FeddagError):
             self._asked(lambda session: session.abort_job(job))
             for _ in range(60):
                 status = self._asked(lambda session: session.get_job_meta(job)).get("status", "")

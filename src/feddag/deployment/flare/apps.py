@@ -42,6 +42,7 @@ _PATIENCE = 10.0
 """Seconds that a process has to end when it is killed."""
 
 _log = logging.getLogger("feddag.federation")
+logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
 
 
 class StudyServer(FLComponent):
@@ -60,6 +61,7 @@ class StudyServer(FLComponent):
         """Run the study, and leave its outcome in the job's folder, whatever happens."""
         context: FLContext = collab.fl_ctx
         folder = Path(context.get_workspace().get_run_dir(context.get_job_id()))
+        outcome: dict[str, Any]
         try:
             outcome = self._learn(folder)
         except PausedError as error:
@@ -73,6 +75,7 @@ class StudyServer(FLComponent):
             _log.exception("the study failed")
             outcome = {"status": "failed", "message": f"{type(error).__name__}; the server's log says more."}
         self._server = None  # whoever comes back now comes too late to interrupt the study for
+        outcome["messages"] = list(self._progress_so_far["messages"])
         self._report(outcome["message"])
         try:
             with atomic_write(folder / OUTCOME) as stream:
@@ -110,8 +113,10 @@ class StudyServer(FLComponent):
         """Give the study's progress to an analyst who asks for it."""
         collector = context.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
         if isinstance(collector, GroupInfoCollector):
-            absent = [] if self._server is None else list(self._server.absent)
-            collector.set_info(PROGRESS, {"json": json.dumps({**self._progress_so_far, "absent": absent})})
+            absent, at_work = ([], {}) if self._server is None else (list(self._server.absent), self._server.at_work)
+            now = time.monotonic()
+            found = {"absent": absent, "at_work": {site: now - since for site, since in at_work.items()}}
+            collector.set_info(PROGRESS, {"json": json.dumps({**self._progress_so_far, **found})})
 
 
 def _ending(proxies: Any) -> Signal:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from feddag.deployment.flare.extra import flare
 from feddag.errors import FeddagError
+from feddag.federation.terms import CERTIFICATE_NOTICE
 
-_NOTICE = timedelta(days=14)
-"""How long before its end a certificate is warned of."""
 _REMEDY = "Have it renewed by whoever has signed the kit (feddag federation renew), and install what comes back"
 
 
@@ -29,9 +28,14 @@ def check_certificates(startup: Path, names: Sequence[str], now: datetime | None
                 f"{path}: this certificate holds from {begins:%Y-%m-%d %H:%M} UTC, and this machine's clock says "
                 f"{now:%Y-%m-%d %H:%M}. Set the clock."
             )
-        if ends - now < _NOTICE:
+        if ends - now < CERTIFICATE_NOTICE:
             warning = f"{path}: this certificate expires on {ends:%Y-%m-%d}, in {(ends - now).days} days. {_REMEDY}."
     return warning
+
+
+def ends_first(startup: Path, names: Sequence[str]) -> datetime:
+    """Return when the first of some certificates expires."""
+    return min(_read(startup / name).not_valid_after_utc for name in names)
 
 
 def _read(path: Path) -> Any:

@@ -6,11 +6,19 @@ FLARE itself would try again and again, and the operator see nothing.
 from __future__ import annotations
 
 import logging
+import os
 import runpy
 import ssl
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+
+from feddag.deployment.flare.environment import KIT
+from feddag.deployment.flare.kits import REVOKED, ROOT
+from feddag.federation.revocations import Revocations
 
 _QUIET = 60.0
 """Seconds until the same reason is logged again: whoever is refused tries again at once."""
@@ -36,6 +44,19 @@ class TellingConnection(ssl.SSLObject):
                 self._refusing = True
                 raise ssl.SSLWantReadError from None
             raise
+        self._refuse_revoked()
+
+    def _refuse_revoked(self) -> None:
+        """Refuse the other side if the authority has revoked its key."""
+        startup = Path(os.environ[KIT]) / "startup"
+        certificate = self.getpeercert(binary_form=True)
+        if certificate is None or not (startup / REVOKED).exists():
+            return
+        root = x509.load_pem_x509_certificate((startup / ROOT).read_bytes())
+        if Revocations.read(startup / REVOKED, root).has_certificate(certificate):
+            names = x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
+            _log_seldom(f"A connection was refused: the authority has revoked the key of {names}.")
+            raise ssl.SSLError("the authority has revoked this key")
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002 - as of its base
         """Read; log that the other side refuses our certificate, which becomes known only now."""
@@ -55,13 +76,18 @@ def _tell(error: ssl.SSLError) -> None:
         message = f"The other side refuses a certificate: {words}."
     else:
         return
+    _log_seldom(f"{message} {_KIT}")
+
+
+def _log_seldom(message: str) -> None:
     now = time.monotonic()
     if now - _told.get(message, -_QUIET) >= _QUIET:
         _told[message] = now
-        _log.error("%s %s", message, _KIT)
+        _log.error("%s", message)
 
 
 if __name__ == "__main__":
+    logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
     ssl.SSLContext.sslobject_class = TellingConnection
     module = sys.argv.pop(1)
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from feddag.deployment.engine import KitRequest
+from feddag.deployment.engine import KitRequest, Watching
 from feddag.deployment.flare.analyst import Analyst, analyst
 from feddag.deployment.flare.environment import DATA, POLICY
 from feddag.deployment.flare.extra import flare
@@ -20,18 +20,18 @@ from feddag.study import Study
 class ServerKit(Kit):
     """The server's kit."""
 
-    def run(self) -> int:
+    def run(self, watching: Watching) -> int:
         """Run FLARE's server in the foreground."""
-        return run(self, {})
+        return run(self, {}, watching)
 
 
 class SiteKit(Kit):
     """A site's kit."""
 
-    def run(self, data: str, policy: Path | None) -> int:
+    def run(self, data: str, policy: Path | None, watching: Watching) -> int:
         """Run FLARE's client in the foreground, for a table of this machine."""
         environment = {DATA: data if "://" in data else os.path.abspath(data)}
-        return run(self, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)}))
+        return run(self, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)}), watching)
 
 
 class AnalystKit(Kit):
@@ -70,6 +70,14 @@ class FlareEngine:
     def renew(self, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Path]:
         """Sign new certificates."""
         return _provisioning().renew(authority, out)
+
+    def revoke(self, name: str, authority: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+        """Revoke a participant's keys."""
+        return _provisioning().revoke(name, authority, out)
+
+    def install_revocations(self, file: str | os.PathLike[str], kit: str | os.PathLike[str]) -> list[str]:
+        """Install a list of revoked keys."""
+        return _provisioning().install_revocations(file, kit)
 
     def fingerprints(self, authority: str | os.PathLike[str]) -> dict[str, str]:
         """Return the fingerprints of an authority, and of those whose keys it has signed."""

@@ -11,11 +11,13 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from feddag.deployment.flare.certificates import check_certificates
+from feddag.deployment.flare.certificates import check_certificates, ends_first
 from feddag.deployment.flare.extra import flare
+from feddag.deployment.logs import LogFormat
 from feddag.deployment.offers import Studies, read_offer
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
@@ -30,6 +32,8 @@ Role = Literal["server", "site", "analyst"]
 
 STUDY, MEMORY = "study.toml", "feddag"
 ROOT, IDENTITY_CERTIFICATE, IDENTITY_KEY = "rootCA.pem", "identity.crt", f"{MEMORY}/identity.key"
+REVOKED = "revoked.json"
+"""The list of keys that the authority has revoked."""
 ANALYST_ID = "analyst@feddag.study"
 """The name by which FLARE knows the analyst."""
 
@@ -85,10 +89,18 @@ class Kit:
             "site": lambda: start["client"]["fqsn"],
             "analyst": lambda: start["admin"]["username"],
         }[role]()
-        certificates = [certificate_file(folder, role).name, ROOT]
-        if role == "site":
-            certificates.append(IDENTITY_CERTIFICATE)
-        return cls(folder, role, name, check_certificates(folder / "startup", certificates))
+        return cls(folder, role, name, check_certificates(folder / "startup", _certificates(folder, role)))
+
+    @property
+    def server_address(self) -> tuple[str, int]:
+        """Return host and port of the server, as a site's or the server's own configuration has them."""
+        path = self.folder / "startup" / ("fed_server.json" if self.role == "server" else "fed_client.json")
+        host, _, port = json.loads(path.read_bytes())["servers"][0]["service"]["target"].rpartition(":")
+        return host, int(port)
+
+    def certificates_end(self) -> datetime:
+        """Return when the first of the kit's certificates expires."""
+        return ends_first(self.folder / "startup", _certificates(self.folder, self.role))
 
     @property
     def study_file(self) -> Path:
@@ -140,10 +152,10 @@ class Kit:
 
     def trust(self) -> Trust:
         """Return whom this participant believes: the kit's authority, and identities that it has seen in any study."""
-        known = self.folder / MEMORY / _KNOWN
-        return flare("feddag.federation.identities").Trust.load(self.folder / "startup" / ROOT, known)
+        startup, known = self.folder / "startup", self.folder / MEMORY / _KNOWN
+        return flare("feddag.federation.identities").Trust.load(startup / ROOT, known, startup / REVOKED)
 
-    def write_rules(self) -> None:
+    def write_rules(self, log_format: LogFormat = "text") -> None:
         """Write what FLARE may do here. This happens at every start: no kit, and no one on the wire, can widen it."""
         local = self.folder / "local"
         default = json.loads((local / "resources.json.default").read_bytes())
@@ -162,7 +174,12 @@ class Kit:
         permissions = {"project_admin": _NO_RIGHTS, "org_admin": _NO_RIGHTS, "lead": _RIGHTS, "member": _NO_RIGHTS}
         _write(local / "resources.json", rules)
         _write(local / "authorization.json", {"format_version": "1.0", "permissions": permissions})
-        _write(local / "log_config.json", _log_config())
+        _write(local / "log_config.json", _log_config(self.role, log_format))
+
+
+def _certificates(folder: Path, role: Role) -> list[str]:
+    names = [certificate_file(folder, role).name, ROOT]
+    return [*names, IDENTITY_CERTIFICATE] if role == "site" else names
 
 
 def key_file(folder: Path, role: Role) -> Path:
@@ -180,16 +197,19 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         json.dump(content, stream, indent=2)
 
 
-def _log_config() -> dict[str, Any]:
+def _log_config(role: Role, log_format: LogFormat) -> dict[str, Any]:
     """FLARE's own messages go to a file; what an operator wants to read goes to the terminal."""
+    plain = {"format": "%(asctime)s %(message)s", "datefmt": "%H:%M:%S"}
+    watching = {"milestones": {"()": "feddag.deployment.flare.milestones.Milestones"}} if role == "server" else {}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {
-            "plain": {"format": "%(asctime)s %(message)s", "datefmt": "%H:%M:%S"},
+            "plain": plain if log_format == "text" else {"()": "feddag.deployment.logs.JsonFormatter"},
             "full": {"format": "%(asctime)s %(name)s %(levelname)s %(message)s"},
         },
         "handlers": {
+            **watching,
             "terminal": {"class": "logging.StreamHandler", "level": "INFO", "formatter": "plain"},
             "file": {
                 "class": "logging.handlers.RotatingFileHandler",
@@ -202,7 +222,7 @@ def _log_config() -> dict[str, Any]:
             },
         },
         "loggers": {
-            "root": {"level": "INFO", "handlers": ["file"]},
+            "root": {"level": "INFO", "handlers": ["file", *watching]},
             "feddag": {"level": "INFO", "handlers": ["terminal", "file"], "propagate": False},
         },
     }

@@ -7,12 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 
+from feddag.deployment.engine import Watching
+from feddag.deployment.flare.connection import Connection, check_port
 from feddag.deployment.flare.environment import KIT, OWNER
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.kits import MEMORY, Kit
+from feddag.deployment.flare.milestones import forget_joined
+from feddag.deployment.flare.vitals import vitals
+from feddag.deployment.health import serving
+from feddag.deployment.logs import speaker
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import not_kept
 from feddag.files import lock
@@ -26,17 +33,28 @@ _GRACE = 10.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
-def run(kit: Kit, environment: Mapping[str, str]) -> int:
+def run(kit: Kit, environment: Mapping[str, str], watching: Watching) -> int:
     """Until a signal, or the daemon's own end; the exit code is 0 after a signal, and the daemon's otherwise."""
     flare("nvflare")
+    say = speaker(watching.log_format)
     if kit.warning is not None:
-        print(kit.warning, file=sys.stderr, flush=True)
+        say(kit.warning)
     with _alone(kit):
+        if kit.role == "server":
+            check_port(kit.server_address[1])
+            forget_joined(kit.folder)
         try:
-            kit.write_rules()
+            kit.write_rules(watching.log_format)
         except OSError as error:
             raise not_kept(kit.folder, error) from None
-        return _run(_command(kit), {**environment, KIT: str(kit.folder), OWNER: str(os.getpid())})
+        connection = Connection(kit)
+
+        def look(daemon: int) -> None:
+            if message := connection.look(daemon):
+                say(message)
+
+        command, settings = _command(kit), {**environment, KIT: str(kit.folder), OWNER: str(os.getpid())}
+        return _run(command, settings, look, serving(watching.health, partial(vitals, kit, connection)))
 
 
 def _command(kit: Kit) -> list[str]:
@@ -48,7 +66,12 @@ def _command(kit: Kit) -> list[str]:
     return [*python, module, "-m", str(kit.folder), "-s", configuration, "--set", *settings]
 
 
-def _run(command: list[str], environment: Mapping[str, str]) -> int:
+def _run(
+    command: list[str],
+    environment: Mapping[str, str],
+    look: Callable[[int], None],
+    serving_health: AbstractContextManager[None],
+) -> int:
     asked_to_stop = False
 
     def stop(number: int, frame: object) -> None:
@@ -60,18 +83,23 @@ def _run(command: list[str], environment: Mapping[str, str]) -> int:
         command,
         env={**os.environ, **environment, "MALLOC_ARENA_MAX": "4"},
         start_new_session=True,
-        preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - there are no threads
+        preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - there are no threads yet
     )
     before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        while True:
-            try:
-                code = daemon.wait(timeout=_GRACE if asked_to_stop else 1.0)
-                return 0 if asked_to_stop else code
-            except subprocess.TimeoutExpired:
-                if asked_to_stop:
-                    daemon.kill()
+        with serving_health:
+            while True:
+                try:
+                    code = daemon.wait(timeout=_GRACE if asked_to_stop else 1.0)
+                    return 0 if asked_to_stop else code
+                except subprocess.TimeoutExpired:
+                    if asked_to_stop:
+                        daemon.kill()
+                    else:
+                        look(daemon.pid)
     finally:
+        if daemon.poll() is None:
+            daemon.kill()
         for each, handler in before.items():
             signal.signal(each, handler)
 

@@ -27,6 +27,7 @@ from feddag.deployment.flare.kits import (
     ANALYST_ID,
     IDENTITY_CERTIFICATE,
     IDENTITY_KEY,
+    REVOKED,
     ROOT,
     STUDY,
     Kit,
@@ -34,14 +35,18 @@ from feddag.deployment.flare.kits import (
     certificate_file,
     key_file,
 )
+from feddag.deployment.kit_readme import README, readme
+from feddag.deployment.preflight import check_network
 from feddag.deployment.requests import REQUEST, SIGNED_KIT, Keys, Request, SignedKit, check_name
-from feddag.deployment.study_tasks import federated_learner
 from feddag.errors import FeddagError
 from feddag.federation.identities import Authority, Trust, check_identity_certificate, fingerprint, public_identity
+from feddag.federation.revocations import Revocations, identity_digest, key_digest
 from feddag.files import atomic_write, check_private
 from feddag.study import Study
 
 _ADDRESS, _REQUESTS = "federation.json", "requests"
+_FROM_FLARE = ("fed_server.json", "fed_client.json", "fed_admin.json", "resources.json.default")
+"""All that a kit takes from FLARE's provisioning: no start scripts, and none of its rules."""
 _ORGANISATION, _LEAD = "feddag", "lead"
 
 Folder = str | os.PathLike[str]
@@ -117,6 +122,42 @@ def renew(authority: Folder, out: Folder) -> dict[str, Path]:
     return {name: Path(out) / place for name, place in places.items()}
 
 
+def revoke(name: str, authority: Folder, out: Folder) -> Path:
+    """Revoke the keys of a participant, and write the signed list of all that were; return its file.
+
+    No certificate is renewed for these keys. A participant that is to come back sends a new request.
+    """
+    federation, file = _Federation.load(Path(authority)), Path(out)
+    request_file = federation.folder / _REQUESTS / f"{name}{REQUEST}"
+    kept = Revocations.kept(federation.folder / REVOKED, federation.authority.root)
+    if not request_file.exists():
+        signed = [request.name for request in federation.signed()]
+        raise FeddagError(f"{name!r} has no keys that {authority} has signed. It has signed for {', '.join(signed)}.")
+    request = Request.read(request_file)
+    keys = {key_digest(request.tls_key()): name, identity_digest(request.identity_key): name}
+    revoked = Revocations({**kept.keys, **keys})
+    revoked.write(federation.folder / REVOKED, federation.authority)
+    revoked.write(file, federation.authority)
+    request_file.unlink()
+    return file
+
+
+def install_revocations(file: Folder, kit: Folder) -> list[str]:
+    """Install a list of revoked keys in a kit, and return the names; refuse one that lacks keys of the list before."""
+    folder = Path(kit).absolute()
+    check_private(folder)
+    installed = folder / "startup" / REVOKED
+    try:
+        root = x509.load_pem_x509_certificate((folder / "startup" / ROOT).read_bytes())
+    except FileNotFoundError:
+        raise FeddagError(f"{folder} is no kit that was installed. Check the path.") from None
+    new, old = Revocations.read(Path(file), root), Revocations.kept(installed, root)
+    if not old.keys.keys() <= new.keys.keys():
+        raise FeddagError(f"{file} is older than the list in {folder}. Ask for the newest.")
+    _write(installed, Path(file).read_text(encoding="utf-8"))
+    return sorted(set(new.keys.values()))
+
+
 def fingerprints(authority: Folder) -> dict[str, str]:
     """Return the fingerprints of an authority, and of the identity of each participant whose keys it has signed."""
     federation = _Federation.load(Path(authority))
@@ -143,7 +184,7 @@ def install(signed_kit: Folder, kit: Folder) -> Kit:
         for part in ("startup", "local"):
             (folder / part).mkdir(exist_ok=True)
             for file in (made / part).iterdir():
-                if file.suffix in (".json", ".default"):
+                if file.name in _FROM_FLARE:
                     os.replace(file, folder / part / file.name)
     (folder / "transfer").mkdir(exist_ok=True)
     _write(certificate_file(folder, role), signed.tls)
@@ -152,6 +193,9 @@ def install(signed_kit: Folder, kit: Folder) -> Kit:
         _write(startup / IDENTITY_CERTIFICATE, signed.identity)
     if signed.study:
         _write(folder / STUDY, signed.study)
+    _write(folder / README, readme(signed.name, signed.federation, signed.host, signed.port))
+    if role != "analyst":
+        Kit(folder, role, signed.name).write_rules()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return Kit.open(folder, role)
@@ -273,9 +317,7 @@ def _make_keys(name: str, folder: Path) -> Request:
 def _read_study(file: Folder, host: str) -> Study:
     """Read a study; refuse one that cannot run, or one of whose sites would pass for another participant."""
     study = Study.load(file)
-    federated_learner(study)
-    if len(study.sites) < 2:
-        raise FeddagError(f"{file}: a federation has at least 2 sites. Name them, as [sites.NAME].")
+    check_network(study)
     for site in study.sites:
         check_name(site.name)
         if site.name in (SERVER, ANALYST, AUTHORITY, host):

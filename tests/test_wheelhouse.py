@@ -1,0 +1,93 @@
+"""An installation without internet: a lock file with hashes that pip obeys, and a bill of materials."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "packaging" / "wheelhouse.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("wheelhouse", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["wheelhouse"] = module  # where its dataclass looks for its annotations
+    spec.loader.exec_module(module)
+    return module
+
+
+def make_wheel(folder: Path, name: str, version: str, *, needs: str = "", more: str = "") -> Path:
+    """Write a wheel with one module."""
+    info, needed = f"{name}-{version}.dist-info", f"Requires-Dist: {needs}\n" if needs else ""
+    parts = {
+        f"{name}.py": f"VERSION = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}{more}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
+        f"{len(text)}\n"
+        for path, text in parts.items()
+    )
+    file = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, text in {**parts, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(path, text)
+    return file
+
+
+@pytest.fixture
+def wheels(tmp_path, script):
+    make_wheel(tmp_path, "feddag", "0.1", needs="other_package>=2", more="License-Expression: Apache-2.0\n")
+    make_wheel(tmp_path, "other_package", "2.5", more="Classifier: License :: OSI Approved :: MIT License\n")
+    script.write(tmp_path)
+    return tmp_path
+
+
+def install(folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    options = ["--no-index", "--find-links", folder, "--require-hashes", "-r", folder / "requirements.lock"]
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target", out, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_pip_installs_from_the_folder_alone(wheels, tmp_path):
+    installed = install(wheels, tmp_path / "site")
+    assert installed.returncode == 0, installed.stderr
+    assert (tmp_path / "site" / "other_package.py").read_text() == "VERSION = '2.5'\n"
+
+
+def test_a_wheel_that_was_changed_is_refused(wheels, tmp_path):
+    make_wheel(wheels, "other_package", "2.5", more="Summary: changed\n")
+    refused = install(wheels, tmp_path / "site")
+    assert refused.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in refused.stderr
+
+
+def test_the_bill_of_materials_names_every_wheel_with_version_hash_and_licence(wheels):
+    document = json.loads((wheels / "sbom.cdx.json").read_text())
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.5")
+    assert document["metadata"]["component"]["name"] == "feddag"
+    (other,) = document["components"]
+    assert (other["name"], other["version"]) == ("other-package", "2.5")
+    assert other["licenses"] == [{"license": {"name": "MIT License"}}]
+    file = wheels / "other_package-2.5-py3-none-any.whl"
+    assert other["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(file.read_bytes()).hexdigest()}]
+
+
+def test_two_versions_of_one_package_are_refused(wheels, script):
+    make_wheel(wheels, "other_package", "3.0")
+    with pytest.raises(SystemExit, match="has several wheels of other-package"):
+        script.write(wheels)
