@@ -67,7 +67,7 @@ class Selection:
                 {
                     **each.parameters,
                     "score": each.score,
-                    "edges": len(each.graph.edges) + len(each.graph.undirected_edges),
+                    "edges": each.graph.edge_count,
                     "seconds": each.seconds,
                     "chosen": each is self.best,
                 }

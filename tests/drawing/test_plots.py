@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from feddag import CausalGraph, EvidenceSearch, FeddagError, make_learner
+from feddag.graphs import Edge
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -111,3 +112,24 @@ def test_without_matplotlib_the_extra_is_named(notears, monkeypatch):
     for draw in (notears.plot, notears.plot_adjacency, notears.plot_history):
         with pytest.raises(FeddagError, match=r"pip install '\.\[report\]'"):
             draw()
+
+
+@pytest.fixture
+def mixed():
+    kinds = [("a", "b", "tail", "arrow"), ("a", "b", "arrow", "arrow"), ("c", "b", "circle", "arrow")]
+    return CausalGraph.from_edges(Edge(*ends) for ends in [*kinds, ("c", "d", "circle", "circle")])
+
+
+def test_every_end_is_drawn_with_its_mark(mixed):
+    text = mixed._repr_svg_()
+    assert text.count("<polygon") == 4
+    assert text.count("<circle") == 3
+    assert [symbol in text for symbol in ("a → b", "a ↔ b", "c o→ b", "c o–o d")] == [True] * 4
+    lines = [part.split('"')[0] for part in text.split('d="M')[1:]]
+    assert len(set(lines)) == 4  # both edges of a and b can be seen
+
+
+def test_a_plot_has_a_ring_for_each_circle_and_a_line_for_each_edge(mixed):
+    drawn = mixed.plot().patches
+    assert sum(type(patch).__name__ == "Circle" for patch in drawn) == 3
+    assert sum(type(patch).__name__ == "FancyArrowPatch" for patch in drawn) == 4

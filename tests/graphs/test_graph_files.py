@@ -331,7 +331,10 @@ def test_an_unknown_ending_or_format_is_refused_with_the_known_ones(tmp_path, fo
         write_graph(fork, tmp_path / "g.csv", format="gml")
 
 
-def test_a_drawing_cannot_be_read(tmp_path, fork):
-    write_graph(fork, tmp_path / "g.dot")
-    with pytest.raises(FeddagError, match="Use one of edges, adjacency, graphml, json"):
+def test_a_drawing_of_another_tool_is_refused(tmp_path):
+    (tmp_path / "g.dot").write_text("strict graph { a -- b }")
+    with pytest.raises(FeddagError, match=r"not a drawing that write_graph wrote. Use GraphML or JSON"):
+        read_graph(tmp_path / "g.dot")
+    (tmp_path / "g.dot").write_text('digraph {\n"a";\n"a" -> "b";\n}\n')
+    with pytest.raises(FeddagError, match="names 'b', which is not among the nodes"):
         read_graph(tmp_path / "g.dot")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -516,3 +517,61 @@ class TestSitesThatDiffer:
     def test_what_cannot_be_is_refused(self, options, message):
         with pytest.raises(FeddagError, match=message):
             simulate(4, **options)
+
+
+def test_hidden_variables_join_observed_ones_that_have_no_edge():
+    simulation = simulate(10, hidden=3, sites=2, rows=50, seed=4)
+    truth, admg = simulation.truth, simulation.admg
+    assert list(simulation.hidden) == ["hidden-1", "hidden-2", "hidden-3"]
+    assert admg.edges == truth.edges
+    joined = {frozenset(pair) for pair in admg.bidirected_edges}
+    expected = {
+        frozenset(pair) for effects in simulation.hidden.values() for pair in itertools.combinations(effects, 2)
+    }
+    assert joined == expected
+    assert all(2 <= len(effects) <= 3 for effects in simulation.hidden.values())
+    assert not joined & {frozenset(edge) for edge in truth.edges}
+    assert simulation.pag == admg.to_pag()
+    assert simulation.silos[0].columns == truth.names
+    assert simulation.drawn["hidden"] == {name: list(effects) for name, effects in simulation.hidden.items()}
+
+
+def test_hidden_variables_keep_the_graph_and_what_they_do_not_act_on():
+    without = simulate(8, mechanism="linear", sites=1, rows=30, seed=2)
+    with_some = simulate(8, mechanism="linear", sites=1, rows=30, seed=2, hidden=2)
+    assert without.truth == with_some.truth
+    assert "hidden" not in without.drawn["parameters"]
+    touched = {name for effects in with_some.hidden.values() for name in effects}
+    touched |= {below for name in touched for below in with_some.truth.descendants(name)}
+    for k, name in enumerate(without.truth.names):
+        same = np.array_equal(without.silos[0].values[:, k], with_some.silos[0].values[:, k])
+        assert same == (name not in touched)
+
+
+def test_a_hidden_variable_makes_its_effects_dependent():
+    simulation = simulate(graph=np.zeros((3, 3)), mechanism="linear", hidden=1, sites=1, rows=4000, seed=1)
+    correlation = np.corrcoef(simulation.silos[0].values.T)
+    for i, j in itertools.combinations(range(3), 2):
+        pair = tuple(simulation.truth.names[k] for k in (i, j))
+        assert (abs(correlation[i, j]) > 0.1) == (pair in simulation.admg.bidirected_edges)
+
+
+def test_sites_may_differ_where_variables_are_hidden():
+    options = {"hidden": 2, "shifted": 2, "varying": 1, "interventions": 1, "sites": 3, "rows": 40, "seed": 3}
+    simulation = simulate(6, **options)
+    names = set(simulation.truth.names)
+    assert all(set(site["own"]) <= names for site in simulation.drawn["sites"])
+    assert np.array(simulation.drawn["sites"][0]["graph"]).shape == (6, 6)
+    assert simulation.silos[0].targets.shape == (40, 6)
+
+
+def test_a_full_graph_has_no_room_for_hidden_variables():
+    with pytest.raises(FeddagError, match="hidden=1 needs two observed variables without an edge"):
+        simulate(graph=np.triu(np.ones((3, 3)), k=1), hidden=1)
+
+
+def test_the_folder_has_the_true_graphs_with_hidden_variables(tmp_path):
+    simulation = simulate(6, hidden=1, sites=2, rows=20, seed=5)
+    simulation.write(tmp_path / "data")
+    assert read_graph(tmp_path / "data" / "truth.admg.csv") == simulation.admg
+    assert read_graph(tmp_path / "data" / "truth.pag.csv") == simulation.pag

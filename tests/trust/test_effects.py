@@ -123,3 +123,27 @@ def test_the_file_for_dowhy_is_gml_with_the_names_and_a_dag(tmp_path):
     assert nx.utils.graphs_equal(nx.DiGraph(nx.parse_gml(text)), read)
     with pytest.raises(FeddagError, match=r"End it in \.gml"):
         write_dowhy(graph, tmp_path / "graph.txt")
+
+
+def test_hidden_common_causes_are_made_up_for_or_named(silos):
+    """The column a is hidden here: it joins b and c, and d stays to be told from c with b."""
+    tables = [Silo(silo.name, NAMES[1:], silo.values[:, 1:]) for silo in silos]
+    learner = feddag.make_learner("empty").fit(tables)
+    directed, joined = [[0, 1, 1], [0, 0, 1], [0, 0, 0]], [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    learner.graph_ = CausalGraph.admg(directed, joined, NAMES[1:])
+    found = total_effect(learner, tables, "c", "d")
+    assert {each.adjusted_for for each in found.estimates} == {"b"}
+    together = next(each for each in found.estimates if each.site == TOGETHER)
+    assert abs(together.slope - 2.0) < 4 * together.error
+    with pytest.raises(FeddagError, match="'b' on 'd' is not identified, because b <-> c"):
+        total_effect(learner, tables, "b", "d")
+
+
+def test_dowhy_gets_a_hidden_node_for_each_hidden_cause(tmp_path):
+    graph = CausalGraph.admg([[0, 1], [0, 0]], [[0, 1], [1, 0]], ["a", "b"])
+    write_dowhy(graph, tmp_path / "graph.gml")
+    read = nx.read_gml(tmp_path / "graph.gml")
+    hidden = "hidden cause of a and b"
+    assert set(read.edges) == {("a", "b"), (hidden, "a"), (hidden, "b")}
+    with pytest.raises(FeddagError, match="DoWhy takes no circles, and the graph has a o-o b"):
+        write_dowhy(CausalGraph([[0, 1], [0, 0]], ["a", "b"]).to_pag(), tmp_path / "graph.gml")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from feddag.cli.fitting import watched, watched_run
-from feddag.cli.tables import bare_table, edges_of, judged_edges, stdout, verdict_table
+from feddag.cli.tables import bare_table, judged_edges, stdout, verdict_table
 from feddag.graphs import CausalGraph, compare
 from feddag.learners import EvidenceSearch, FedDAG, Learner
 from feddag.reports import write_report
@@ -94,7 +94,7 @@ def _comparison(learned: dict[tuple[str, str], Learner], truth: CausalGraph) -> 
             columns,
             str(metrics.shd),
             str(metrics.strict_shd),
-            str(len(edges_of(learner.graph_))),
+            str(learner.graph_.edge_count),
             f"{learner.seconds_:.1f}",
             f"{learner.communication_.sent[learner.sites_[0]]:,}",
         )

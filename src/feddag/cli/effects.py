@@ -28,7 +28,8 @@ def effects(
 ) -> None:
     """Shows by how much the effect changes for a unit of the cause, at each site and over all: a linear regression that
     adjusts for the cause's parents in the learned graph. It is right if the graph is. Where edges at the cause are
-    undirected, there is an effect for each set of parents that it may have.
+    undirected, there is an effect for each set of parents that it may have. Where hidden common causes are possible, it
+    adjusts for observed variables that make up for them, or says which pair stands in the way.
 
     Example: feddag effects run --cause X1 --effect X3
 
@@ -39,7 +40,7 @@ def effects(
     opened = Run.open(run)
     learned = opened.result()
     if dowhy is not None:
-        write_dowhy(learned.guessed_graph, dowhy)
+        write_dowhy(learned.graph_ if learned.graph_.allows_hidden_causes else learned.guessed_graph, dowhy)
         typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
     if cause is not None and effect is not None:
         _show(opened.effects(cause, effect), format)
@@ -48,7 +49,9 @@ def effects(
 def _direction_note(learned: Learner) -> str:
     count = len(learned.graph_.undirected_edges)
     guessed = f" It takes DAGs alone: {count} open edges were given a direction." if count else ""
-    return f"for CausalModel(graph=...) of DoWhy.{guessed}"
+    hidden = len(learned.graph_.bidirected_edges)
+    named = f" {hidden} hidden common causes are nodes of their own." if hidden else ""
+    return f"for CausalModel(graph=...) of DoWhy.{guessed}{named}"
 
 
 def _show(found: TotalEffect, format: str) -> None:  # noqa: A002 - as above

@@ -16,7 +16,7 @@ from feddag.cli.learn_options import (
     without_none,
 )
 from feddag.cli.options import with_fields
-from feddag.cli.tables import edges_of, show_edges, stdout
+from feddag.cli.tables import show_edges, stdout
 from feddag.errors import FeddagError
 from feddag.learners.factory import make_learner
 from feddag.learners.registry import find_method
@@ -114,7 +114,7 @@ def show_run(run: Run, *, quiet: bool) -> None:
         if not account.untouched:
             console.print(f"{site}: {account}", markup=False, soft_wrap=True)
     graph = learned.graph_
-    edges, variables, sites = len(edges_of(graph)), len(graph.names), len(learned.sites_)
+    edges, variables, sites = graph.edge_count, len(graph.names), len(learned.sites_)
     console.print(f"{edges} edges among {variables} variables, learned from {sites} sites:")
     if learned.learned_alone:
         console.print("(Each site learned alone; scores are means over the sites.)")

@@ -47,6 +47,7 @@ OPTIONS = {
     "shift": Option("What differs in these: the whole mechanism, or the mean alone."),
     "interventions": Option("Let an experiment set so many variables at each site, in turn.", number, "NUMBER"),
     "varying": Option("Let so many sites have one further edge."),
+    "hidden": Option("Let so many further variables, which no table has, act on two or three of the others each."),
     "seed": Option("Equal options give equal data."),
 }
 
@@ -75,5 +76,9 @@ def simulate(
     console.print(f"Wrote into {out}:", markup=False)
     console.print(f"  {tables}: {len(first.columns)} variables, {rows} rows in all")
     console.print(f"  truth.csv: the graph behind them, with {edges} edges")
+    if simulation.hidden:
+        pairs = len(simulation.admg.bidirected_edges)
+        console.print(f"  truth.admg.csv: the same, with the {pairs} pairs that hidden variables join")
+        console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
     console.print(f"Learn it back with: feddag learn {out}/site-*.csv --out RUN", markup=False)

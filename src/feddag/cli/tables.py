@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddag.graphs import CausalGraph
+from feddag.graphs import CausalGraph, Edge, GraphMetrics, compare
 from feddag.learners import Learner
 
 Verdict = Literal["found", "open", "missing", "extra", "reversed"]
@@ -22,17 +22,6 @@ _LOOKS: dict[Verdict, tuple[str, str]] = {
     "extra": ("+", "yellow"),
     "reversed": ("↔", "magenta"),
 }
-
-
-class Edge(NamedTuple):
-    """An edge as the tables show it."""
-
-    source: str
-    target: str
-    directed: bool
-
-    def __str__(self) -> str:
-        return f"{self.source} {'→' if self.directed else '—'} {self.target}"
 
 
 class _NoTerminal(Console):
@@ -53,70 +42,66 @@ def stdout() -> Console:
     return console if console.is_terminal else _NoTerminal()
 
 
-def edges_of(graph: CausalGraph) -> list[Edge]:
-    """List the edges of a graph, the directed ones first."""
-    return [Edge(*ends, directed=True) for ends in graph.edges] + [
-        Edge(*ends, directed=False) for ends in graph.undirected_edges
-    ]
+def shown(edge: Edge) -> str:
+    """Return an edge as the tables show it."""
+    return f"{edge.source} {edge.symbol} {edge.target}"
 
 
-def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[Edge, Verdict]]:
+def judged_edges(estimate: CausalGraph, truth: CausalGraph) -> list[tuple[list[Edge], Verdict]]:
     """Judge every pair with an edge in either graph by the rules of `compare`.
 
-    An edge is `open` if the truth directs it and the estimate does not.
+    A pair is `open` if the estimate joins it and leaves open what the truth has there. An edge is the true one, if
+    there is one; where hidden common causes are possible, a pair may have two.
     """
-    estimated = {frozenset(edge[:2]): edge for edge in edges_of(estimate)}
-    true = {frozenset(edge[:2]): edge for edge in edges_of(truth)}
-    judged = []
-    for pair in map(frozenset, combinations(truth.names, 2)):
-        ours, theirs = estimated.get(pair), true.get(pair)
-        if theirs is None and ours is not None:
-            judged.append((ours, "extra"))
-        elif theirs is not None and ours is None:
-            judged.append((theirs, "missing"))
-        elif theirs is not None and ours is not None:
-            judged.append((theirs, _verdict(ours, theirs)))
+    judged: list[tuple[list[Edge], Verdict]] = []
+    for pair in combinations(truth.names, 2):
+        ours, theirs = estimate.subgraph(pair), truth.subgraph(pair)
+        edges = theirs.marked_edges or ours.marked_edges
+        if edges:
+            judged.append((edges, _verdict(compare(ours, theirs))))
     return judged
 
 
-def _verdict(ours: Edge, theirs: Edge) -> Verdict:
-    """Judge an estimated edge of a pair that the truth joins, too; the ends of undirected edges have no order."""
-    if not ours.directed:
-        return "open" if theirs.directed else "found"
-    return "found" if ours == theirs else "reversed"
+def _verdict(metrics: GraphMetrics) -> Verdict:
+    if metrics.missing:
+        return "missing"
+    if metrics.extra:
+        return "extra"
+    if metrics.reversed:
+        return "reversed"
+    return "open" if metrics.left_open else "found"
 
 
 def edge_table(graph: CausalGraph) -> Table:
-    """Make a table of the learned edges and their scores; an undirected edge has the higher of its two."""
+    """Make a table of the learned edges and their scores; an edge that is not directed has the higher of its two."""
     table = bare_table("edge")
-    if graph.scores is None:
-        for edge in edges_of(graph):
-            table.add_row(Text(str(edge)))
-        return table
-    table.add_column("score", justify="right")
-    index = {name: position for position, name in enumerate(graph.names)}
-    for edge in edges_of(graph):
-        source, target = index[edge.source], index[edge.target]
-        forth, back = graph.scores[source, target], graph.scores[target, source]
-        table.add_row(Text(str(edge)), f"{forth if edge.directed else max(forth, back):.2f}")
+    if graph.scores is not None:
+        table.add_column("score", justify="right")
+    for edge in graph.marked_edges:
+        score = [] if graph.scores is None else [f"{graph.score_of(edge):.2f}"]
+        table.add_row(Text(shown(edge)), *score)
     return table
 
 
 def show_edges(console: Console, learned: Learner) -> None:
-    """Print the edges of a learned graph, and those that may be chance."""
+    """Print the edges of a learned graph, those that may be chance, and those that a hidden cause may explain."""
     console.print(edge_table(learned.graph_))
     if learned.doubtful_edges:
         names = ", ".join(f"{cause} -> {effect}" for cause, effect in learned.doubtful_edges)
         console.print(f"Perhaps chance: {names}", markup=False, soft_wrap=True)
+    for state, edges in learned.confounded_edges.items():
+        if edges:
+            names = ", ".join(f"{cause} - {effect}" for cause, effect in edges)
+            console.print(f"A hidden common cause is {state}: {names}", markup=False, soft_wrap=True)
 
 
-def verdict_table(judged: Iterable[tuple[Edge, Verdict]]) -> Table:
+def verdict_table(judged: Iterable[tuple[list[Edge], Verdict]]) -> Table:
     """Make a table of edges and their verdicts."""
     table = bare_table("edge")
     table.add_column("")
-    for edge, verdict in judged:
+    for edges, verdict in judged:
         sign, colour = _LOOKS[verdict]
-        table.add_row(Text(str(edge)), f"[{colour}]{sign} {verdict}[/]")
+        table.add_row(Text(", ".join(map(shown, edges))), f"[{colour}]{sign} {verdict}[/]")
     return table
 
 

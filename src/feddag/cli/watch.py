@@ -8,7 +8,7 @@ from rich.console import Console
 
 from feddag.cli.interruption import EXIT_CODE
 from feddag.cli.progress import shown_progress
-from feddag.cli.tables import edges_of, show_edges, stdout
+from feddag.cli.tables import show_edges, stdout
 from feddag.errors import FeddagError
 from feddag.runs import Run, follow, load, resume_command
 
@@ -49,7 +49,7 @@ def _show(run: Path) -> None:
         typer.echo(f"The run has stopped before its end. Go on with: {resume_command(run)}", err=True)
         raise typer.Exit(STOPPED)
     learned, console = load(run), stdout()
-    edges, variables = len(edges_of(learned.graph_)), len(learned.graph_.names)
+    edges, variables = learned.graph_.edge_count, len(learned.graph_.names)
     console.print(f"Finished: {edges} edges among {variables} variables:")
     show_edges(console, learned)
 

@@ -42,6 +42,35 @@ Edge = tuple[int, int]
 Adjacency = NDArray[np.int8]
 
 
+class MarkedEdge(Protocol):
+    """An edge with what stands at each of its ends: "tail", "arrow" or "circle"."""
+
+    @property
+    def source(self) -> str:
+        """Return one end."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """Return the other end."""
+        ...
+
+    @property
+    def at_source(self) -> str:
+        """Return the mark at the source."""
+        ...
+
+    @property
+    def at_target(self) -> str:
+        """Return the mark at the target."""
+        ...
+
+    @property
+    def symbol(self) -> str:
+        """Return the arrow that people read."""
+        ...
+
+
 class Graph(Protocol):
     """What can be drawn: a `feddag.CausalGraph`, which draws itself by this package."""
 
@@ -51,8 +80,8 @@ class Graph(Protocol):
         ...
 
     @property
-    def adjacency(self) -> Adjacency:
-        """Return the matrix of edges; entry [i, j] is 1 for i -> j, and so is [j, i] where it is undirected."""
+    def marked_edges(self) -> Sequence[MarkedEdge]:
+        """Return every edge once; a pair may have two."""
         ...
 
     @property
@@ -72,6 +101,12 @@ class Layout:
     """The widths of the nodes; all are `NODE_HEIGHT` high."""
     routes: dict[Edge, Float[np.ndarray, "point 2"]]
     """By (source, target), the points that an edge passes, each of them vertically; undirected ones stand once."""
+
+    def route(self, source: int, target: int) -> Float[np.ndarray, "point 2"]:
+        """Return the points that an edge of a pair passes from source to target."""
+        if (source, target) in self.routes:
+            return self.routes[source, target]
+        return self.routes[target, source][::-1]
 
     @property
     def reading_order(self) -> list[int]:
@@ -104,7 +139,7 @@ def _character_width(character: str) -> float:
 def lay_out(graph: Graph) -> Layout:
     """Place each connected part by itself, the largest first; variables without an edge come last, in rows."""
     nodes = len(graph.names)
-    adjacency = graph.adjacency
+    adjacency = _drawn_directions(graph)
     widths = np.array([max(46.0, text_width(label(name)) + 26) for name in graph.names])
     ends = np.maximum(adjacency.sum(axis=0), adjacency.sum(axis=1))
     widths = np.maximum(widths, np.minimum((ends - 1) * _BETWEEN_ENDS + 2 * _BESIDE_ENDS, _WIDEST))
@@ -136,6 +171,20 @@ def lay_out(graph: Graph) -> Layout:
     right = max([*(centres[:, 0] + widths / 2), *(points[:, 0].max() for points in routes.values())])
     height = (rows_bottom if alone else bottom) + _MARGIN
     return Layout(float(right + _MARGIN), float(height), centres, widths, routes)
+
+
+def _drawn_directions(graph: Graph) -> Adjacency:
+    """Return who stands above whom: 1 at [i, j] where an arrow at j alone says so, else at [j, i], too."""
+    index = {name: k for k, name in enumerate(graph.names)}
+    above = np.zeros((len(index), len(index)), dtype=np.int8)
+    for edge in graph.marked_edges:
+        i, j = index[edge.source], index[edge.target]
+        downward, upward = edge.at_source != "arrow", edge.at_target != "arrow"
+        if downward != upward:
+            above[i, j], above[j, i] = downward, upward
+        elif not (above[i, j] or above[j, i]):  # in a pair with two edges, the directed one comes first
+            above[i, j] = above[j, i] = 1
+    return above
 
 
 def _packed(

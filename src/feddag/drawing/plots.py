@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from feddag.drawing.charts import MOST_LINES, Chart, make_charts
-from feddag.drawing.layout import NODE_HEIGHT, Graph, Layout, label, lay_out
-from feddag.drawing.scales import edge_score, edge_widths
+from feddag.drawing.graph_svg import circle_radius, edge_class, edge_points
+from feddag.drawing.layout import NODE_HEIGHT, Graph, Layout, MarkedEdge, label, lay_out
+from feddag.drawing.scales import edge_score, edge_widths, is_directed
 from feddag.errors import FeddagError
 from feddag.extras import imported
 
@@ -29,24 +30,25 @@ def plot_graph(graph: Graph, ax: Axes | None = None) -> Axes:
     ax = ax or _axes(layout.width * _POINTS_PER_PLACE / 72, layout.height * _POINTS_PER_PLACE / 72)
     ax.set(xlim=(0, layout.width), ylim=(layout.height, 0), aspect="equal")
     ax.set_axis_off()
-    widths = edge_widths(graph, layout.routes)
-    for ((i, j), points), in_layout in zip(layout.routes.items(), widths, strict=True):
-        undirected = bool(graph.adjacency[j, i])
+    all_points = edge_points(graph.marked_edges, graph.names, layout)
+    widths = edge_widths(graph, graph.marked_edges)
+    for edge, points, in_layout in zip(graph.marked_edges, all_points, widths, strict=True):
         width = _POINTS_PER_PLACE * in_layout
         codes = [path.Path.MOVETO] + [path.Path.CURVE4] * (3 * (len(points) - 1))
         ax.add_patch(
             patches.FancyArrowPatch(
                 path=path.Path(_bent(points), codes),
-                arrowstyle="-" if undirected else f"-|>,head_length={3 + width},head_width={1.2 + width / 2}",
-                linestyle=(0, (4, 3)) if undirected else "solid",
+                arrowstyle=_arrow_style(edge, width),
+                linestyle=(0, (4, 3)) if "undirected" in edge_class(edge) else "solid",
                 linewidth=width,
                 color=_EDGE,
                 shrinkA=0,
                 shrinkB=0,
                 mutation_scale=1,
-                gid=f"edge {graph.names[i]} {graph.names[j]}",
+                gid=f"edge {edge.source} {edge.target}",
             )
         )
+        _draw_circles(edge, points, in_layout, ax, patches)
     _draw_nodes(graph, layout, ax, patches)
     return ax
 
@@ -86,8 +88,11 @@ def plot_adjacency(graph: Graph, ax: Axes | None = None) -> Axes:
     """Draw the scores of all edges as a heat map: causes in rows, effects in columns, in the order of the drawing."""
     order, names = lay_out(graph).reading_order, graph.names
     shown = np.full((len(names), len(names)), np.nan)
-    for i, j in np.argwhere(graph.adjacency):
-        shown[i, j] = edge_score(graph, (int(i), int(j)))
+    for edge in graph.marked_edges:
+        i, j = names.index(edge.source), names.index(edge.target)
+        shown[i, j] = edge_score(graph, edge)
+        if not is_directed(edge):
+            shown[j, i] = shown[i, j]
     side = 1.6 + 0.26 * len(names)
     ax = ax or _axes(side + 0.6, side)
     image = ax.imshow(shown[np.ix_(order, order)], cmap="Blues", vmin=0)
@@ -97,6 +102,20 @@ def plot_adjacency(graph: Graph, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="effect", ylabel="cause")
     ax.figure.colorbar(image, ax=ax, label="edge score", shrink=0.8)
     return ax
+
+
+def _arrow_style(edge: MarkedEdge, width: float) -> str:
+    heads = ("<|" if edge.at_source == "arrow" else "") + "-" + ("|>" if edge.at_target == "arrow" else "")
+    return heads if heads == "-" else f"{heads},head_length={3 + width},head_width={1.2 + width / 2}"
+
+
+def _draw_circles(edge: MarkedEdge, points: np.ndarray, width: float, ax: Axes, patches: Any) -> None:
+    radius = circle_radius(width)
+    for at, next_to, mark in ((0, 1, edge.at_source), (-1, -2, edge.at_target)):
+        if mark == "circle":
+            x, y = points[at]
+            centre = x, y + (radius if points[next_to][1] > y else -radius)
+            ax.add_patch(patches.Circle(centre, radius, facecolor=_NODE, edgecolor=_EDGE, linewidth=0.9, zorder=2))
 
 
 def _draw_nodes(graph: Graph, layout: Layout, ax: Axes, patches: Any) -> None:

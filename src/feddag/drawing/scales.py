@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from feddag.drawing.layout import Edge, Graph
+from feddag.drawing.layout import Graph, MarkedEdge
 
 _SPAN_OF_A_LINEAR_SCALE = 20.0
 
@@ -18,15 +18,20 @@ def edge_value(forth: float, back: float, *, directed: bool) -> float:
     return forth if directed and forth > 0 else max(forth, back)
 
 
-def edge_score(graph: Graph, edge: Edge) -> float:
+def is_directed(edge: MarkedEdge) -> bool:
+    """Whether the source is a cause of the target."""
+    return (edge.at_source, edge.at_target) == ("tail", "arrow")
+
+
+def edge_score(graph: Graph, edge: MarkedEdge) -> float:
     """Return the score of an edge of a graph; 1 for each where the graph has no scores."""
     if graph.scores is None:
         return 1.0
-    i, j = edge
-    return edge_value(float(graph.scores[i, j]), float(graph.scores[j, i]), directed=not graph.adjacency[j, i])
+    i, j = graph.names.index(edge.source), graph.names.index(edge.target)
+    return edge_value(float(graph.scores[i, j]), float(graph.scores[j, i]), directed=is_directed(edge))
 
 
-def edge_widths(graph: Graph, edges: Iterable[Edge]) -> list[float]:
+def edge_widths(graph: Graph, edges: Iterable[MarkedEdge]) -> list[float]:
     """Return the widths of edges, in units of the layout: the higher its score, the wider."""
     return [line_width(strength) for strength in strengths([edge_score(graph, edge) for edge in edges])]
 

@@ -166,7 +166,7 @@ def _judge(learner: Learner, known: Drawn) -> dict[str, Any]:
     # a learner that leaves directions open, but has a guess for each, is judged by its guesses
     graphs = [guessed for _, guessed in learner.results]
     judged: dict[str, Any] = dict.fromkeys(METRICS)
-    judged["nnz"] = fmean(len(graph.edges) + len(graph.undirected_edges) for graph in graphs)
+    judged["nnz"] = fmean(graph.edge_count for graph in graphs)
     judged["true_edges"] = None
     if known.exogenous:
         judged["impossible"] = fmean(sum(edge[1] in known.exogenous for edge in graph.edges) for graph in graphs)

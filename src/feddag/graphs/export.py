@@ -4,11 +4,14 @@
 |-------------|----------------|------------------------------------------------------------------------|
 | `edges`     | `*.edges.csv`  | a row per edge: `source,target` and, if there are any, `score`         |
 | `adjacency` | `*.csv`        | the 0/1 matrix under a row and beside a column of names; no scores     |
-| `dot`       | `*.dot`        | a drawing, for Graphviz; written only                                  |
+| `dot`       | `*.dot`        | a drawing, for Graphviz; reads back what `write_graph` wrote           |
 | `graphml`   | `*.graphml`    | nodes and edges, with the scores of the edges                          |
 | `json`      | `*.json`       | everything, as networkx's node-link data; all scores                   |
 
 An undirected edge is both of its directions, as in the adjacency (in `dot`, one line without an arrow head).
+A graph that allows hidden common causes has edges of further kinds (`feddag.graphs.marks`). Then each edge stands once:
+an edge list and GraphML and JSON have `source_mark` and `target_mark` (tail, arrow or circle), and the matrix
+has these words in place of 0 and 1: that of row i and column j stands at j.
 An edge list knows only nodes that have an edge: `read_graph` takes `names` for the others and for the order.
 Where a file keeps the scores of its edges only, the other pairs are read with the score 0.
 In a `.csv`, a name that a spreadsheet would run as a formula has an apostrophe before it, which is removed on reading.
@@ -23,7 +26,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from xml.etree.ElementTree import ParseError
 
 import networkx as nx
@@ -32,6 +35,7 @@ import numpy as np
 from feddag.errors import FeddagError
 from feddag.files import as_text, atomic_write, from_text
 from feddag.graphs.causal_graph import CausalGraph
+from feddag.graphs.marks import ARROW, BOTH, CIRCLE, NONE, TAIL, Edge, Mark
 
 GraphFormat = Literal["edges", "adjacency", "dot", "graphml", "json"]
 
@@ -85,8 +89,6 @@ def read_graph(
         [('rain', 'river')]
     """
     its_format = _format_of(path, format)
-    if its_format not in _PARSERS:
-        raise FeddagError(f"{path}: a drawing cannot be read. Use one of {', '.join(_PARSERS)}.")
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")  # spreadsheets put a byte order mark in front
         if format is None and its_format == "adjacency" and _names_ends(text):
@@ -127,10 +129,23 @@ def _names_ends(text: str) -> bool:
 
 def _render_edges(graph: CausalGraph) -> str:
     scores = graph.scores
+    if graph.allows_hidden_causes:
+        return _render_marked_edges(graph)
     rows = [["source", "target"] if scores is None else ["source", "target", "score"]]
     for i, j in np.argwhere(graph.adjacency):
         score = [] if scores is None else [repr(float(scores[i, j]))]
         rows.append([as_text(graph.names[i]), as_text(graph.names[j]), *score])
+    return _render_csv(rows)
+
+
+_MARK_COLUMNS = ("source_mark", "target_mark")
+
+
+def _render_marked_edges(graph: CausalGraph) -> str:
+    rows = [["source", "target", *_MARK_COLUMNS, *([] if graph.scores is None else ["score"])]]
+    for edge in graph.marked_edges:
+        score = [] if graph.scores is None else [repr(graph.score_of(edge))]
+        rows.append([as_text(edge.source), as_text(edge.target), edge.at_source, edge.at_target, *score])
     return _render_csv(rows)
 
 
@@ -139,7 +154,8 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
     columns = list(reader.fieldnames or [])
     if not {"source", "target"} <= set(columns):
         raise FeddagError(f"the first row must name the columns source and target. Got {columns} instead.")
-    graph = nx.DiGraph()
+    marked = set(_MARK_COLUMNS) <= set(columns)
+    graph = nx.MultiDiGraph() if marked else nx.DiGraph()
     graph.add_nodes_from(names or [])
     for row in reader:
         ends = from_text(row["source"] or ""), from_text(row["target"] or "")
@@ -151,18 +167,34 @@ def _parse_edges(text: str, names: Sequence[str] | None) -> CausalGraph:
                     f"line {reader.line_num}, column {column!r} has {node!r}, which is none of the variables: "
                     f"{', '.join(names)}. Correct the file."
                 )
-        if graph.has_edge(*ends):
+        if not marked and graph.has_edge(*ends):
             raise FeddagError(f"line {reader.line_num} repeats the edge {ends[0]!r} -> {ends[1]!r}. Keep one.")
-        attributes = {"score": _number(row["score"], reader.line_num, "score")} if "score" in columns else {}
+        attributes: dict[str, Any] = {}
+        if "score" in columns:
+            attributes["score"] = _number(row["score"], reader.line_num, "score")
+        if marked:
+            attributes |= {column: _mark(row[column], reader.line_num, column) for column in _MARK_COLUMNS}
         graph.add_edge(*ends, **attributes)
     if not graph:
         raise FeddagError("the edge list has no edges, so it names no nodes. Give an adjacency matrix, or the names.")
     return _in_order(CausalGraph.from_networkx(graph), names)
 
 
+def _mark(cell: str | None, line: int, column: str) -> str:
+    if cell is None or cell not in get_args(Mark):
+        raise FeddagError(f"line {line}, column {column!r} has {cell or ''!r}. Write tail, arrow or circle there.")
+    return cell
+
+
+_CELL_OF_MARK = {NONE: "0", TAIL: "tail", ARROW: "arrow", BOTH: "tail and arrow", CIRCLE: "circle"}
+_MARK_OF_CELL = {cell: mark for mark, cell in _CELL_OF_MARK.items()}
+
+
 def _render_adjacency(graph: CausalGraph) -> str:
     names = [as_text(name) for name in graph.names]
-    rows = [[name, *map(str, entries)] for name, entries in zip(names, graph.adjacency, strict=True)]
+    marks = graph.marks.tolist()
+    cells = [[_CELL_OF_MARK[mark] for mark in row] for row in marks] if graph.allows_hidden_causes else graph.adjacency
+    rows = [[name, *map(str, entries)] for name, entries in zip(names, cells, strict=True)]
     return _render_csv([["", *names], *rows])
 
 
@@ -175,6 +207,7 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
     if _names_ends(text):
         raise FeddagError("this is an edge list. Read it with format='edges', or without a format.")
     adjacency: list[list[float]] = []
+    marked = _has_marks(text)
     for row in filter(None, reader):
         expected = columns[len(adjacency)] if len(adjacency) < len(columns) else None
         name = from_text(row[0])
@@ -189,29 +222,85 @@ def _parse_adjacency(text: str, names: Sequence[str] | None) -> CausalGraph:
             )
         adjacency.append([])
         for column, cell in zip(columns, row[1:], strict=True):
-            entry = _number(cell, reader.line_num, column)
-            if entry not in (0, 1):
+            entry = _MARK_OF_CELL.get(cell, -1) if marked else _number(cell, reader.line_num, column)
+            if marked and entry == -1:
+                raise FeddagError(
+                    f"line {reader.line_num}, column {column!r} has {cell!r}. Write one of {', '.join(_MARK_OF_CELL)}."
+                )
+            if not marked and entry not in (0, 1):
                 raise FeddagError(
                     f"line {reader.line_num}, column {column!r} has {cell!r}. Write 1 for an edge, else 0."
                 )
             adjacency[-1].append(entry)
     if len(adjacency) < len(columns):
         raise FeddagError(f"there is no row of {columns[len(adjacency)]!r}. Give one row per column.")
-    return _in_order(CausalGraph(adjacency, columns), names)
+    return _in_order((CausalGraph.from_marks if marked else CausalGraph)(adjacency, columns), names)
+
+
+def _has_marks(text: str) -> bool:
+    """Return whether some cell of a matrix, beside the names, is a mark in words."""
+    rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    return any(cell in _MARK_OF_CELL and cell != "0" for row in rows for cell in row[1:])
+
+
+_DOT_HEADS = {"tail": "none", "arrow": "normal", "circle": "odot"}
 
 
 def _render_dot(graph: CausalGraph) -> str:
     lines = [f"  {_dot_quoted(name)};" for name in graph.names]
-    for i, j in np.argwhere(graph.adjacency):
-        undirected = graph.adjacency[j, i]
-        if undirected and j < i:
-            continue
-        attributes = ["dir=none"] if undirected else []
-        if graph.scores is not None and not undirected:
-            attributes.append(f'label="{graph.scores[i, j]:.2f}"')
+    for edge in graph.marked_edges:
+        attributes = []
+        if edge.kind == "--":
+            attributes.append("dir=none")
+        elif not edge.directed:
+            heads = _DOT_HEADS[edge.at_source], _DOT_HEADS[edge.at_target]
+            attributes.append(f"dir=both, arrowtail={heads[0]}, arrowhead={heads[1]}")
+        if graph.scores is not None and edge.directed:
+            attributes.append(f'label="{graph.score_of(edge):.2f}"')
         suffix = f" [{', '.join(attributes)}]" if attributes else ""
-        lines.append(f"  {_dot_quoted(graph.names[i])} -> {_dot_quoted(graph.names[j])}{suffix};")
+        lines.append(f"  {_dot_quoted(edge.source)} -> {_dot_quoted(edge.target)}{suffix};")
     return "\n".join(["digraph {", *lines, "}", ""])
+
+
+_DOT_NAME = r'"((?:[^"\\]|\\.)*)"'
+_DOT_NODE = re.compile(rf"{_DOT_NAME};")
+_DOT_EDGE = re.compile(rf"{_DOT_NAME} -> {_DOT_NAME}(?: \[(.*)\])?;")
+_DOT_MARKS: dict[str, Mark] = {"none": "tail", "normal": "arrow", "odot": "circle"}
+
+
+def _parse_dot(text: str, names: Sequence[str] | None) -> CausalGraph:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if lines[:1] != ["digraph {"] or lines[-1:] != ["}"]:
+        raise FeddagError(
+            "this is not a drawing that write_graph wrote. Use GraphML or JSON for graphs of other tools."
+        )
+    nodes, edges = [], []
+    for line in lines[1:-1]:
+        if node := _DOT_NODE.fullmatch(line):
+            nodes.append(_dot_unquoted(node[1]))
+        elif edge := _DOT_EDGE.fullmatch(line):
+            edges.append(Edge(_dot_unquoted(edge[1]), _dot_unquoted(edge[2]), *_dot_marks(edge[3] or "")))
+        else:
+            raise FeddagError(f"the line {line!r} is none that write_graph writes. Use GraphML or JSON instead.")
+    unknown = [end for edge in edges for end in edge[:2] if end not in nodes]
+    if unknown:
+        raise FeddagError(f"an edge names {unknown[0]!r}, which is not among the nodes. Add a line for it.")
+    return _in_order(CausalGraph.from_edges(edges, nodes), names)
+
+
+def _dot_marks(attributes: str) -> tuple[Mark, Mark]:
+    found = dict(re.findall(r"(\w+)=(\w+)", attributes))
+    if found.get("dir") == "none":
+        return "tail", "tail"
+    heads = found.get("arrowtail", "none"), found.get("arrowhead", "normal")
+    unknown = [head for head in heads if head not in _DOT_MARKS]
+    if unknown:
+        raise FeddagError(f"{unknown[0]!r} is no end of an edge. Use one of {', '.join(_DOT_MARKS)}.")
+    return _DOT_MARKS[heads[0]], _DOT_MARKS[heads[1]]
+
+
+def _dot_unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], text)
 
 
 def _dot_quoted(name: str) -> str:
@@ -265,7 +354,7 @@ def _parse_json(text: str, names: Sequence[str] | None) -> CausalGraph:
     if odd:
         raise FeddagError(f"nodes and edges disagree on {odd}. List every node exactly once under nodes.")
     if scores is not None:
-        graph = CausalGraph(graph.adjacency, graph.names, scores)
+        graph = CausalGraph.from_marks(graph.marks, graph.names, scores)
     return _in_order(graph, names)
 
 
@@ -300,6 +389,7 @@ _RENDERERS: dict[GraphFormat, Callable[[CausalGraph], str]] = {
 _PARSERS: dict[GraphFormat, Callable[[str, Sequence[str] | None], CausalGraph]] = {
     "edges": _parse_edges,
     "adjacency": _parse_adjacency,
+    "dot": _parse_dot,
     "graphml": _parse_graphml,
     "json": _parse_json,
 }

@@ -16,20 +16,21 @@ Scores = NDArray[np.float64]
 
 def as_adjacency(matrix: ArrayLike) -> Adjacency:
     """Copy `matrix` to int8; it must be square and hold nothing but 0 and 1."""
-    entries = _as_square(matrix, "adjacency")
+    entries = as_square(matrix, "adjacency")
     bad = (entries != 0) & (entries != 1)
-    _refuse("adjacency", entries, bad, "0 or 1; threshold_to_dag makes a graph of scores")
+    refuse("adjacency", entries, bad, "0 or 1; threshold_to_dag makes a graph of scores")
     return entries.astype(np.int8)
 
 
 def as_scores(matrix: ArrayLike) -> Scores:
     """Copy `matrix` to float64; it must be square and finite."""
-    entries = _as_square(matrix, "scores")
-    _refuse("scores", entries, ~np.isfinite(entries), "finite")
+    entries = as_square(matrix, "scores")
+    refuse("scores", entries, ~np.isfinite(entries), "finite")
     return entries
 
 
-def _as_square(matrix: ArrayLike, argument: str) -> NDArray[np.float64]:
+def as_square(matrix: ArrayLike, argument: str) -> NDArray[np.float64]:
+    """Copy `matrix` to float64; it must be square."""
     try:
         entries = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -39,7 +40,8 @@ def _as_square(matrix: ArrayLike, argument: str) -> NDArray[np.float64]:
     return entries
 
 
-def _refuse(argument: str, entries: NDArray[np.float64], bad: NDArray[np.bool_], expected: str) -> None:
+def refuse(argument: str, entries: NDArray[np.float64], bad: NDArray[np.bool_], expected: str) -> None:
+    """Raise on the first bad entry, naming its place."""
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise FeddagError(

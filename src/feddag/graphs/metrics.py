@@ -1,24 +1,22 @@
 """Metrics of how far an estimated graph is from the true one.
 
-Every metric looks at unordered pairs of nodes. A pair has one of four edge types: i -> j, i <- j, i -- j,
-or none.
+Every metric looks at unordered pairs of nodes. A pair has no edge, or one of the kinds that `feddag.graphs.marks`
+lists; where hidden common causes are possible it may have both -> and <->, which counts as a kind of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feddag.errors import FeddagError
 from feddag.graphs.causal_graph import CausalGraph
-from feddag.graphs.matrices import Adjacency
+from feddag.graphs.marks import ARROW, BOTH, CIRCLE, NONE, TAIL, Marks
 
 Graph: TypeAlias = CausalGraph | ArrayLike
-
-_NO_EDGE, _UNDIRECTED = 0, 3
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,9 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
     their difference, and 0 for an estimate without undirected edges.
 
     The lenience is for undirected edges of the estimate only: where the truth itself is undirected (a CPDAG), the
-    estimate must be, too.
+    estimate must be, too. A circle of an estimate (a PAG) is open in the same sense: it counts as right whatever the
+    truth has at this end. An undirected edge leaves open which of two variables is the cause, but denies that a hidden
+    one joins them: for a true edge <-> it is wrong. `compare_marks` counts arrows, tails and circles by themselves.
 
     Two `CausalGraph`s are aligned by name; an array is taken to be in the order of the other graph. In an
     array, too, a pair with both entries 1 is an undirected edge: cut the cycles of an estimate first.
@@ -82,14 +82,15 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
         (0, 2)
     """
     estimated, true = _edge_types(estimate, truth)
-    in_estimate, in_truth = estimated != _NO_EDGE, true != _NO_EDGE
+    in_estimate, in_truth = (estimated != NONE).any(axis=0), (true != NONE).any(axis=0)
     in_both = in_estimate & in_truth
-    right = in_both & ((estimated == true) | (estimated == _UNDIRECTED))
+    same = (estimated == true).all(axis=0)
+    right = in_both & (same | _is_left_open(estimated, true))
 
     missing = int((in_truth & ~in_estimate).sum())
     extra = int((in_estimate & ~in_truth).sum())
     reversed_ = int((in_both & ~right).sum())
-    left_open = int((right & (estimated != true)).sum())
+    left_open = int((right & ~same).sum())
     found, nnz, true_edges = int(right.sum()), int(in_estimate.sum()), int(in_truth.sum())
 
     tpr = found / true_edges if true_edges else 1.0
@@ -112,31 +113,126 @@ def compare(estimate: Graph, truth: Graph) -> GraphMetrics:
 
 
 def shd(one: Graph, other: Graph) -> int:
-    """Count the pairs of nodes whose edge type differs: the strict structural Hamming distance.
+    """Count the pairs of nodes whose edges differ: the strict structural Hamming distance.
 
-    A metric on DAGs and PDAGs alike: symmetric, 0 for equal graphs only, and no detour is shorter. `compare`
-    is lenient to undirected edges of an estimate, and therefore neither symmetric nor a metric.
+    A metric on DAGs, PDAGs, ADMGs and PAGs alike: symmetric, 0 for equal graphs only, and no detour is shorter.
+    `compare` is lenient to undirected edges of an estimate, and therefore neither symmetric nor a metric.
     """
     ours, theirs = _edge_types(one, other)
-    return int((ours != theirs).sum())
+    return int((ours != theirs).any(axis=0).sum())
 
 
-def _edge_types(estimate: Graph, truth: Graph) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return, for every unordered pair i < j, the edge type in either graph: 0 none, 1 i -> j, 2 i <- j, 3 i -- j."""
+@dataclass(frozen=True)
+class Rates:
+    """How many of the estimated things are right (precision), and how many of the true ones were found (recall)."""
+
+    precision: float
+    """1 if nothing is estimated."""
+    recall: float
+    """1 if there is nothing to find."""
+    f1: float
+    """The harmonic mean of both."""
+
+    @classmethod
+    def of(cls, estimated: NDArray[np.bool_], true: NDArray[np.bool_]) -> Self:
+        """Count what is in the estimate, in the truth, and in both."""
+        found, guessed, wanted = int((estimated & true).sum()), int(estimated.sum()), int(true.sum())
+        return cls(
+            precision=found / guessed if guessed else 1.0,
+            recall=found / wanted if wanted else 1.0,
+            f1=2 * found / (guessed + wanted) if guessed + wanted else 1.0,
+        )
+
+
+@dataclass(frozen=True)
+class MarkMetrics:
+    """The result of `compare_marks`."""
+
+    shd: int
+    """Pairs of nodes whose edges differ, as the function `shd` counts them."""
+    mark_shd: int
+    """Edges to add or to remove, and ends of common edges to change, to make the truth of the estimate."""
+    adjacency: Rates
+    """Pairs that are joined, by whatever edge."""
+    arrowhead: Rates
+    """Ends with an arrow: "this variable is no cause of that one"."""
+    tail: Rates
+    """Ends with a tail: "this variable is a cause of that one"."""
+    circle: Rates
+    """Ends that are open."""
+    directed: Rates
+    """Edges ->."""
+    bidirected: Rates
+    """Edges <->."""
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Return the metrics by name, as a row of a table needs them: `arrowhead_precision` and so on."""
+        row: dict[str, int | float] = {"shd": self.shd, "mark_shd": self.mark_shd}
+        for name, rates in asdict(self).items():
+            if isinstance(rates, dict):
+                row |= {f"{name}_{rate}": value for rate, value in rates.items()}
+        return row
+
+
+def compare_marks(estimate: Graph, truth: Graph) -> MarkMetrics:
+    """Compare two graphs end by end: PAGs with each other, or ADMGs.
+
+    `mark_shd` is the distance of Triantafillou and Tsamardinos (2016): an edge too many or too few costs 1, and so
+    does each end of a common edge whose mark differs. An arrow counts as found where the truth has one at the same
+    end of the same pair; an arrow on an edge that the truth does not have counts against precision.
+
+    Where a pair has both -> and <->, the cause's end has a tail and an arrow, and counts as both.
+
+    Examples:
+        >>> import feddag
+        >>> truth = feddag.CausalGraph.admg([[0, 0], [0, 0]], [[0, 1], [1, 0]])
+        >>> found = feddag.graphs.compare_marks(feddag.CausalGraph([[0, 1], [0, 0]]), truth)
+        >>> found.adjacency.f1, found.arrowhead.precision, found.arrowhead.recall, found.mark_shd
+        (1.0, 1.0, 0.5, 1)
+    """
+    ours, theirs = _edge_types(estimate, truth)
+    joined, truly_joined = ours[0] != NONE, theirs[0] != NONE
+    in_both, alone = joined & truly_joined, joined ^ truly_joined
+    return MarkMetrics(
+        shd=int((ours != theirs).any(axis=0).sum()),
+        mark_shd=int(alone.sum() + (ours != theirs)[:, in_both].sum()),
+        adjacency=Rates.of(joined, truly_joined),
+        arrowhead=Rates.of((ours & ARROW) > 0, (theirs & ARROW) > 0),
+        tail=Rates.of((ours & TAIL) > 0, (theirs & TAIL) > 0),
+        circle=Rates.of(ours == CIRCLE, theirs == CIRCLE),
+        directed=Rates.of(_directed(ours), _directed(theirs)),
+        bidirected=Rates.of((ours[0] & ours[1] & ARROW) > 0, (theirs[0] & theirs[1] & ARROW) > 0),
+    )
+
+
+def _directed(ends: Marks) -> NDArray[np.bool_]:
+    """Say for both ends of each pair whether an edge -> begins there."""
+    return ((ends & TAIL) > 0) & ((ends[::-1] & ARROW) > 0)
+
+
+def _is_left_open(estimated: Marks, true: Marks) -> NDArray[np.bool_]:
+    """Say of each pair whether the estimate does not decide what it does not get right."""
+    undirected = (estimated == TAIL).all(axis=0) & ((true & TAIL) > 0).any(axis=0) & (true != BOTH).all(axis=0)
+    circles = (estimated == CIRCLE).any(axis=0) & ((estimated == CIRCLE) | (estimated == true)).all(axis=0)
+    return undirected | circles
+
+
+def _edge_types(estimate: Graph, truth: Graph) -> tuple[Marks, Marks]:
+    """Return, for every unordered pair i < j, the marks at i and at j in either graph."""
     if isinstance(estimate, CausalGraph) and isinstance(truth, CausalGraph):
         try:
             estimate = estimate.reordered(truth.names)
         except FeddagError as error:
             raise FeddagError(f"The two graphs cannot be compared. {error}") from None
-    ours, theirs = _adjacency(estimate), _adjacency(truth)
+    ours, theirs = _marks(estimate), _marks(truth)
     if ours.shape != theirs.shape:
         raise FeddagError(
             f"The two graphs cannot be compared: one has {len(ours)} nodes, the other {len(theirs)}. "
             "Give both over the same variables."
         )
     pairs = np.triu_indices(len(ours), k=1)
-    return (ours + 2 * ours.T)[pairs], (theirs + 2 * theirs.T)[pairs]
+    return np.stack([ours.T[pairs], ours[pairs]]), np.stack([theirs.T[pairs], theirs[pairs]])
 
 
-def _adjacency(graph: Graph) -> Adjacency:
-    return graph.adjacency if isinstance(graph, CausalGraph) else CausalGraph(graph).adjacency
+def _marks(graph: Graph) -> Marks:
+    return graph.marks if isinstance(graph, CausalGraph) else CausalGraph(graph).marks

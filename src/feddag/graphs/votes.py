@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from feddag.errors import FeddagError
 from feddag.graphs.causal_graph import CausalGraph
 from feddag.graphs.dag import threshold_to_dag
 from feddag.graphs.matrices import Adjacency, Scores
@@ -15,6 +16,20 @@ def ballot(adjacency: Adjacency) -> tuple[Scores, Scores]:
     """Split a graph into its directed and its undirected edges (both entries 1), as a vote counts them."""
     undirected = adjacency & adjacency.T
     return (adjacency - undirected).astype(np.float64), undirected.astype(np.float64)
+
+
+def votable(graph: CausalGraph) -> CausalGraph:
+    """Return the graph, if a vote can count all its edges.
+
+    Raises:
+        FeddagError: It has edges <->, o-> or o-o, for which there is no rule of majority here.
+    """
+    if graph.allows_hidden_causes:
+        raise FeddagError(
+            "Sites cannot vote on graphs with hidden common causes: a vote counts directed and undirected edges. Learn "
+            "together (regime='federated'), or without hidden causes."
+        )
+    return graph
 
 
 def support(directed: Scores, undirected: Scores) -> Scores:

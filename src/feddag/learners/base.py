@@ -265,6 +265,12 @@ class Learner(BaseEstimator, ABC):
         return ()
 
     @property
+    def confounded_edges(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Edges of which the learner says that a hidden common cause is `likely`, or `possible`."""
+        check_is_fitted(self)
+        return {}
+
+    @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:
         """What speaks against the assumptions, where the learner checks them."""
         check_is_fitted(self)
@@ -306,11 +312,11 @@ class Learner(BaseEstimator, ABC):
             "ledger": vars(self.communication_),
             "seconds": self.seconds_,
         }
-        return document, {"edge_scores": np.asarray(self.graph_.scores), "adjacency": self.adjacency_}
+        return document, {"edge_scores": np.asarray(self.graph_.scores), **graph_arrays(self.graph_)}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
         """Become the fitted estimator whose `snapshot` this is; the parameters must be the same."""
-        self.graph_ = CausalGraph(arrays["adjacency"], document["columns"], arrays["edge_scores"])
+        self.graph_ = graph_from_arrays(arrays, document["columns"], arrays["edge_scores"])
         self.communication_ = Ledger(**document["ledger"])
         return self._completed(document["sites"], document["seconds"])
 
@@ -343,6 +349,18 @@ class Learner(BaseEstimator, ABC):
         for silo in silos:
             digest.update(json.dumps([silo.name, silo.digest()]).encode())
         return digest.hexdigest()
+
+
+def graph_arrays(graph: CausalGraph) -> dict[str, np.ndarray]:
+    """Return the matrices of a graph, for a file; `graph_from_arrays` takes them up again."""
+    return {"adjacency": graph.adjacency} | ({"marks": graph.marks} if graph.allows_hidden_causes else {})
+
+
+def graph_from_arrays(arrays: Arrays, columns: Sequence[str], scores: ArrayLike) -> CausalGraph:
+    """Make a graph of its matrices; there are marks only if the graph allows hidden common causes."""
+    if "marks" in arrays:
+        return CausalGraph.from_marks(arrays["marks"], columns, scores)
+    return CausalGraph(arrays["adjacency"], columns, scores)
 
 
 def edge_table(values: Float[np.ndarray, "node node"], names: Sequence[str]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from feddag.federation import Answer, Federation, InProcess, Ledger, Site, Task,
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import Output, TaskSpec
-from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag
+from feddag.graphs import Adjacency, CausalGraph, ballot, majority, threshold_to_dag, votable
 from feddag.learners.base import Learner, disclosed
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.failed_checks import FailedCheck
@@ -246,7 +246,7 @@ class _Voter:
         if task.name != VOTE.name:
             raise unknown_task(self.name, task, (VOTE.name,))
         if self.adjacency is None:
-            self.adjacency = self.learn().adjacency
+            self.adjacency = votable(self.learn()).adjacency
         directed, undirected = ballot(self.adjacency)
         return Answer(1.0, {"directed": directed, "undirected": undirected})
 

@@ -136,10 +136,11 @@ METHODS = _Methods(
             name="search",
             estimator="feddag.learners.search.estimator:EvidenceSearch",
             summary="Search over orders of the variables for the graph of greatest evidence; units do not matter.",
-            assumptions="One DAG for all sites, no hidden common causes, smooth mechanisms, noise of any shape.",
+            assumptions="One DAG for all sites, smooth mechanisms, noise of any shape; no hidden common causes, but "
+            "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=3,
+            version=4,
         ),
         Method(
             name="private-search",
@@ -165,6 +166,16 @@ METHODS = _Methods(
             reference="Zheng et al., Learning Sparse Nonparametric DAGs, AISTATS 2020.",
             defaults={"sharing": "all", "model": "notears-mlp"},
             regimes=_NOT_FEDERATED,
+        ),
+        Method(
+            name="admg",
+            estimator="feddag.learners.feddag.estimator:FedDAG",
+            summary="FedDAG on linear equations whose noise may be correlated: edges <-> where hidden causes join two.",
+            assumptions="One linear model for all sites, normal noise, no pair with both an effect and a hidden cause.",
+            reference="Bhattacharya et al., Differentiable Causal Discovery Under Unmeasured Confounding, 2021.",
+            defaults={"sharing": "all", "model": "admg", "l1": 0.02},
+            regimes=("federated", "all"),
+            unit_free=True,
         ),
         Method(
             name="dag-gnn",

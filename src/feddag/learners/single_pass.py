@@ -17,7 +17,7 @@ from feddag.errors import FeddagError
 from feddag.federation import Federation, Ledger
 from feddag.federation.protocol import Arrays
 from feddag.graphs import CausalGraph
-from feddag.learners.base import Learner
+from feddag.learners.base import Learner, graph_arrays, graph_from_arrays
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Status
@@ -56,7 +56,7 @@ class SinglePass(Learner):
         if outcome.graph is None:
             with threadpool_limits(1):  # on small matrices BLAS's threads but wait for each other
                 outcome.graph, outcome.ledger = learn(note), ledger
-            note({"edges": len(outcome.graph.edges) + len(outcome.graph.undirected_edges)})
+            note({"edges": outcome.graph.edge_count})
             checkpointer.save()
         self.graph_, self.history_, self.communication_ = outcome.graph, outcome.records, outcome.ledger
 
@@ -83,12 +83,12 @@ class _Outcome:
         document = {"rows": self.records.rows, "ledger": vars(self.ledger)}
         if self.graph is None:
             return document, {}
-        arrays = {"adjacency": self.graph.adjacency, "scores": np.asarray(self.graph.scores)}
+        arrays = {**graph_arrays(self.graph), "scores": np.asarray(self.graph.scores)}
         return {**document, "columns": self.graph.names}, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         if arrays:
-            self.graph = CausalGraph(arrays["adjacency"], document["columns"], arrays["scores"])
+            self.graph = graph_from_arrays(arrays, document["columns"], arrays["scores"])
             self.records, self.ledger = Records(document["rows"]), Ledger(**document["ledger"])
 
 

@@ -1,6 +1,7 @@
 """Structural models as pure functions on pytrees, and the functions that tell cyclic graphs from acyclic ones."""
 
 from feddag.models.acyclicity import ACYCLICITY, log_determinant, polynomial, trace_exponential
+from feddag.models.admg import ADMG
 from feddag.models.base import Model, Parameters
 from feddag.models.dag_gnn import DAGGNN
 from feddag.models.linear import Linear
@@ -9,6 +10,7 @@ from feddag.models.notears_mlp import NOTEARSMLP
 
 __all__ = [
     "ACYCLICITY",
+    "ADMG",
     "DAGGNN",
     "NOTEARSMLP",
     "Linear",

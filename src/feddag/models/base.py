@@ -81,6 +81,11 @@ class Model(Protocol):
         del params
         return jnp.abs(adjacency).sum()
 
+    def bows(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
+        """Return what is added to the acyclicity and must vanish with it: 0, unless a pair may have two edges."""
+        del params
+        return jnp.zeros((), adjacency.dtype)
+
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Return the steps to take where Adam proposes `updates`, given the acyclicity `h`."""
         ...
@@ -93,6 +98,11 @@ class Model(Protocol):
     def edge_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"]:
         """Score each edge by the graph's parameters, for comparison with the threshold."""
         ...
+
+    def bidirected_scores(self, graph: PyTree) -> Float[np.ndarray, "node node"] | None:
+        """Score each edge <-> by the graph's parameters; None if the model has no such edges."""
+        del graph
+        return None
 
     def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Predict each node from its parents in `adjacency`."""

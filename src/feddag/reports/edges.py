@@ -9,6 +9,7 @@ import pandas as pd
 
 from feddag.drawing.formats import heading
 from feddag.drawing.scales import edge_value, strengths
+from feddag.graphs import Edge
 from feddag.runs import Run
 
 SITES_WITH_IT = "sites whose own graph has it"
@@ -21,16 +22,29 @@ Values = dict[tuple[str, str], float]
 class DrawnEdge:
     """An edge of the graph, with the numbers that are known of it."""
 
-    source: str
-    target: str
-    directed: bool
+    edge: Edge
     strength: float
     """From 0 to 1, for its width."""
     numbers: dict[str, Any]
     """By heading; the first is the one that the width stands for."""
 
     def __str__(self) -> str:
-        return f"{self.source} {'→' if self.directed else '—'} {self.target}"
+        return f"{self.source} {self.edge.symbol} {self.target}"
+
+    @property
+    def source(self) -> str:
+        """The variable that it begins at: of a directed edge, the cause."""
+        return self.edge.source
+
+    @property
+    def target(self) -> str:
+        """The variable that it ends at: of a directed edge, the effect."""
+        return self.edge.target
+
+    @property
+    def directed(self) -> bool:
+        """Whether the source is a cause of the target."""
+        return self.edge.directed
 
     @property
     def value(self) -> float:
@@ -59,9 +73,14 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
     learner, stability = run.result(), run.stability_table()
     meaning, values = edge_values(run)
     graph = learner.graph_
-    pairs = [(*edge, True) for edge in graph.edges] + [(*edge, False) for edge in graph.undirected_edges]
+    edges = graph.marked_edges
     found = [
-        edge_value(values.get((i, j), 0.0), values.get((j, i), 0.0), directed=directed) for i, j, directed in pairs
+        edge_value(
+            values.get((edge.source, edge.target), 0.0),
+            values.get((edge.target, edge.source), 0.0),
+            directed=edge.directed,
+        )
+        for edge in edges
     ]
     tables = [
         (run.table("edge_evidence"), {"frequency": "share of searches with it"}),
@@ -69,25 +88,25 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
     ]
     drawn = []
     widths = strengths(found, shares=stability is not None)
-    for (source, target, directed), value, strength in zip(pairs, found, widths, strict=True):
+    for edge, value, strength in zip(edges, found, widths, strict=True):
         numbers: dict[str, Any] = {meaning: value}
         for table, headings in tables:
             if table is not None:
-                numbers |= _find_row(table, source, target, directed, headings)
+                numbers |= _find_row(table, edge, headings)
         if learner.learned_alone:
             site_graphs = learner.site_graphs_.values()
             numbers[SITES_WITH_IT] = sum(
-                bool(each.adjacency[each.names.index(source), each.names.index(target)]) for each in site_graphs
+                bool(each.adjacency[each.names.index(edge.source), each.names.index(edge.target)])
+                for each in site_graphs
             )
-        drawn.append(DrawnEdge(source, target, directed, strength, numbers))
+        drawn.append(DrawnEdge(edge, strength, numbers))
     return tuple(sorted(drawn, key=lambda edge: -edge.strength))
 
 
-def _find_row(
-    table: pd.DataFrame, source: str, target: str, directed: bool, headings: dict[str, str]
-) -> dict[str, Any]:
-    """Find the numbers of an edge in a table; of an undirected edge in either direction."""
-    for cause, effect in ((source, target), (target, source))[: 1 if directed else 2]:
+def _find_row(table: pd.DataFrame, edge: Edge, headings: dict[str, str]) -> dict[str, Any]:
+    """Find the numbers of an edge in a table; of an edge that is not directed in either direction."""
+    ends = (edge.source, edge.target), (edge.target, edge.source)
+    for cause, effect in ends[: 1 if edge.directed else 2]:
         found = table[(table["cause"] == cause) & (table["effect"] == effect)]
         if len(found):
             record = {str(name): value for name, value in found.iloc[0].dropna().items() if name not in _NO_NUMBERS}

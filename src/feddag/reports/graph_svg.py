@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from feddag.drawing.graph_svg import curve, edge_shapes, node_shapes
+from feddag.drawing.graph_svg import Points, curve, edge_class, edge_points, edge_shapes, node_shapes
 from feddag.drawing.layout import Layout
 from feddag.drawing.scales import line_width
 from feddag.drawing.svg import element
@@ -26,8 +26,8 @@ def view(layout: Layout) -> tuple[float, float, float, float]:
 def graph_svg(drawing: GraphDrawing) -> Markup:
     """Draw a graph. Nodes and edges carry their number in `graph.names` and `edges`."""
     graph, edges, layout = drawing.graph, drawing.edges, drawing.layout
-    index = {name: k for k, name in enumerate(graph.names)}
-    drawn = [_edge(k, edge, index, layout) for k, edge in enumerate(edges)]
+    places = dict(zip(graph.marked_edges, edge_points(graph.marked_edges, graph.names, layout), strict=True))
+    drawn = [_edge(k, edge, places[edge.edge]) for k, edge in enumerate(edges)]
     nodes = [_node(k, name, edges, layout) for k, name in enumerate(graph.names)]
     # from the top, as people read, which is also the order of the tab key
     return element(
@@ -59,26 +59,31 @@ def _node(number: int, name: str, edges: Sequence[DrawnEdge], layout: Layout) ->
 def _described(name: str, edges: Sequence[DrawnEdge]) -> str:
     causes = [edge.source for edge in edges if edge.directed and edge.target == name]
     effects = [edge.target for edge in edges if edge.directed and edge.source == name]
-    others = [
-        edge.target if edge.source == name else edge.source
+    joined = [
+        (edge.target if edge.source == name else edge.source, edge.edge.kind)
         for edge in edges
         if not edge.directed and name in (edge.source, edge.target)
     ]
+    hidden = [other for other, kind in joined if kind == "<->"]
+    others = [other for other, kind in joined if kind != "<->"]
     parts = [
         f"{words} {', '.join(names)}"
-        for words, names in (("causes:", causes), ("effects:", effects), ("joined, direction open:", others))
+        for words, names in (
+            ("causes:", causes),
+            ("effects:", effects),
+            ("joined by a hidden cause:", hidden),
+            ("joined, direction open:", others),
+        )
         if names
     ]
     return f"{name}; {'; '.join(parts) or 'no edges'}"
 
 
-def _edge(number: int, edge: DrawnEdge, index: dict[str, int], layout: Layout) -> Markup:
-    ends = index[edge.source], index[edge.target]
-    points = layout.routes[ends] if ends in layout.routes else layout.routes[ends[1], ends[0]]
+def _edge(number: int, edge: DrawnEdge, points: Points) -> Markup:
     return element(
         "g",
-        *edge_shapes(points, line_width(edge.strength), directed=edge.directed),
+        *edge_shapes(points, line_width(edge.strength), edge.edge),
         element("path", d=curve(points), class_="reach"),
-        class_="edge" if edge.directed else "edge undirected",
+        class_=edge_class(edge.edge),
         data_edge=number,
     )

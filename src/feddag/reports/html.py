@@ -115,7 +115,8 @@ def _data(report: Report) -> dict[str, Any]:
             {
                 "source": index[edge.source],
                 "target": index[edge.target],
-                "directed": edge.directed,
+                "kind": edge.edge.kind,
+                "symbol": edge.edge.symbol,
                 "numbers": [(name, format_value(value)) for name, value in edge.numbers.items()],
             }
             for edge in drawing.edges

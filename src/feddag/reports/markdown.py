@@ -68,11 +68,11 @@ def _graph_drawing(block: GraphDrawing) -> str:
     """List the variables with the effects of each, from the top of the drawing."""
     lines = []
     for name in (block.graph.names[k] for k in block.layout.reading_order):
-        effects = [edge.target for edge in block.edges if edge.directed and edge.source == name]
-        others = [edge.target for edge in block.edges if not edge.directed and edge.source == name]
-        for sign, ends in (("→", effects), ("—", others)):
-            if ends:
-                lines.append(f"- {plain(name)} {sign} {', '.join(map(plain, ends))}")
+        begun: dict[str, list[str]] = {}
+        for edge in sorted(block.edges, key=lambda edge: not edge.directed):
+            if edge.source == name:
+                begun.setdefault(edge.edge.symbol, []).append(edge.target)
+        lines += [f"- {plain(name)} {sign} {', '.join(map(plain, ends))}" for sign, ends in begun.items()]
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ To add a section, write a function that returns its blocks and name it in `SECTI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from feddag.disclosure.kept import kept
 from feddag.drawing.charts import make_charts
 from feddag.drawing.formats import format_duration, format_size, heading
 from feddag.drawing.layout import lay_out
+from feddag.graphs import CausalGraph
 from feddag.learners.registry import METHODS
 from feddag.reports.blocks import (
     Block,
@@ -74,12 +75,12 @@ def _lead(run: Run) -> str:
 
 def _facts(run: Run) -> list[Fact]:
     learner, record = run.result(), run.record
-    directed, undirected = len(learner.graph_.edges), len(learner.graph_.undirected_edges)
+    graph = learner.graph_
     history, rows = learner.history_frame(), _rows(run)
     rounds = len(history) if "round" in history else 0
     return [
         Fact("Variables", f"{len(learner.graph_.names):,}"),
-        Fact("Edges", f"{directed + undirected:,}", f"{undirected:,} of open direction" if undirected else ""),
+        Fact("Edges", f"{graph.edge_count:,}", _unsure(graph)),
         Fact("Sites", f"{len(record['sites']):,}"),
         *([] if rows is None else [Fact("Rows", f"{rows:,}", "in all")]),
         Fact(
@@ -90,6 +91,14 @@ def _facts(run: Run) -> list[Fact]:
         Fact("Method", record["method"], "" if record["regime"] == "federated" else record["regime"]),
         Fact("Took", format_duration(_seconds(run))),
     ]
+
+
+def _unsure(graph: CausalGraph) -> str:
+    """Say how many edges are not those of a cause and its effect."""
+    hidden = len(graph.bidirected_edges)
+    open_ = graph.edge_count - len(graph.edges) - hidden
+    parts = [f"{open_:,} of open direction"] if open_ else []
+    return ", ".join(parts + ([f"{hidden:,} by hidden causes"] if hidden else []))
 
 
 def _rows(run: Run) -> int | None:
@@ -116,6 +125,10 @@ def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
 def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     blocks: list[Block] = []
     assessment = run.assessment()
+    confounded = run.result().confounded_edges
+    if any(confounded.values()):
+        texts = [_CONFOUNDED[state].format(_listed(edges)) for state, edges in confounded.items() if edges]
+        blocks.append(Bullets(tuple(texts), "warnings"))
     if assessment is None and run.result().failed_checks:
         blocks.append(Bullets(tuple(map(str, run.result().failed_checks)), "warnings"))
     if assessment is not None:
@@ -136,7 +149,9 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
         (
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
-            "standard errors may be chance.",
+            "standard errors may be chance. The last columns say whether a common cause that nobody measured is ruled "
+            "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges for "
+            "which it is ruled out.",
             run.table("edge_evidence"),
         ),
         (
@@ -158,12 +173,23 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     return blocks
 
 
+_CONFOUNDING = heading("confounding")
+_CONFOUNDED = {
+    "likely": "A common cause that nobody measured is likely, rather than an effect of one on the other: {}.",
+    "possible": "A common cause that nobody measured would explain the data as well as an effect: {}.",
+}
+
+
+def _listed(edges: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{cause} and {effect}" for cause, effect in edges)
+
+
 def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
     method = METHODS.get(run.record["method"])
     texts = [
         "An arrow means: if the method's assumptions hold, one variable acts directly on the other, given the other "
         "variables in the table. It comes from observation, not from an experiment. Treat it as a hypothesis to test.",
-        "A common cause that nobody measured can add an arrow, or reverse one. The method assumes that there is none.",
+        _about_hidden_causes(drawing.graph),
         "A missing arrow does not prove that there is no effect: few rows do not show weak effects, and an effect may "
         "pass through other variables.",
         "The width of an edge shows how much speaks for the edge, not how large the effect is.",
@@ -172,6 +198,8 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
         "If rows were selected by something that the variables act on (only patients who were admitted, for example), "
         "arrows may reflect that selection.",
     ]
+    if drawing.graph.allows_hidden_causes:
+        texts.insert(1, _ABOUT_CIRCLES)
     if drawing.graph.undirected_edges:
         texts.insert(1, "A dashed line joins two variables. The data do not show which one acts on the other.")
     if method is not None and method.name not in _NO_DATA:
@@ -179,10 +207,29 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
     return [Bullets(tuple(texts), "meaning")]
 
 
+_ABOUT_CIRCLES = (
+    "A line with two heads (↔) stands for a common cause that nobody measured, not for an effect of one variable on "
+    "the other. A circle at an end is open: the variable there may be a cause, or a hidden common cause may join both."
+)
+
+
+def _about_hidden_causes(graph: CausalGraph) -> str:
+    if graph.allows_hidden_causes:
+        return (
+            "The method allows for common causes that nobody measured. Where a line has a circle or two heads, do not "
+            "take it for the effect of one variable on the other."
+        )
+    return (
+        "A common cause that nobody measured can add an arrow, or reverse one. The method assumes that there is none."
+    )
+
+
 def _edges(run: Run, drawing: GraphDrawing) -> list[Block]:
     if not drawing.edges:
         return [Paragraph("There are none.", "note")]
     headings = [drawing.meaning] + ([SITES_WITH_IT] if run.result().learned_alone else [])
+    if all(_CONFOUNDING in edge.numbers for edge in drawing.edges):
+        headings.append(_CONFOUNDING)
     rows = tuple((str(edge), *(edge.numbers[name] for name in headings)) for edge in drawing.edges)
     return [
         Paragraph("The strongest come first. An arrow points from cause to effect.", "note"),

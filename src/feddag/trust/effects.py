@@ -4,6 +4,9 @@ The effect is the coefficient of the cause in a linear regression that adjusts f
 (Pearl's back-door criterion). Where edges at the cause are undirected, every set of parents that it may have gives an
 effect, and the true one is among them (IDA: Maathuis, Kalisch and Bühlmann 2009). Of a learner that has mechanisms,
 these say what would follow besides: the cause is set, and what it changes is carried on along the graph.
+
+Where the graph allows hidden common causes, the parents do not suffice: a set of observed variables that makes up for
+them is adjusted for, if there is one, and otherwise the effect is not identified (`feddag.graphs.adjustment_set`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from feddag.errors import FeddagError
-from feddag.graphs import CausalGraph, dag_extension, parent_sets
+from feddag.graphs import CausalGraph, adjustment_set, dag_extension, parent_sets
+from feddag.graphs.adjustment import may_act
+from feddag.graphs.dag import reachable
 from feddag.learners.base import Learner, SitePredictor
 from feddag.regression.features import level_counts
 from feddag.silos import Silo, read_silos
@@ -79,9 +84,7 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
     columns = silos[0].columns
     graph = learner.graph_.reordered(columns)
     pair = _positions(silos[0], cause, effect)
-    guessed = dag_extension(learner.guessed_graph.reordered(columns).adjacency)
-    parents_guessed = tuple(np.flatnonzero(guessed[:, pair[0]]).tolist())
-    adjusted = list(dict.fromkeys([*parent_sets(graph.adjacency, pair[0]), parents_guessed]))
+    adjusted = _adjusted(learner, graph, *pair)
     members = np.zeros((len(adjusted), len(columns)), dtype=np.uint8)
     for k, parents in enumerate(adjusted):
         members[k, list(parents)] = 1
@@ -89,7 +92,9 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
     with trust_sites(silos) as (federation, local):
         found = {site.name: site.slopes(task) for site in local}
         found[TOGETHER] = _mean(tasks.EFFECTS.ask(federation, 0, task), federation.summed)
-    by_mechanisms = _by_mechanisms(learner, silos, *pair) if isinstance(learner, SitePredictor) else {}
+    by_mechanisms = {}
+    if isinstance(learner, SitePredictor) and not graph.allows_hidden_causes:
+        by_mechanisms = _by_mechanisms(learner, silos, *pair)
     names = ["; ".join(columns[parent] for parent in parents) for parents in adjusted]
     estimates = tuple(
         Estimate(site, names[k], float(slope), float(np.sqrt(variance)), by_mechanisms.get(site))
@@ -97,6 +102,16 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
         for k, (slope, variance) in enumerate(of_site)
     )
     return TotalEffect(cause, effect, _reaches(graph, *pair), estimates)
+
+
+def _adjusted(learner: Learner, graph: CausalGraph, cause: int, effect: int) -> list[tuple[int, ...]]:
+    """Return the sets of variables to adjust for: the parents that the cause may have, or what makes up for more."""
+    if graph.allows_hidden_causes:
+        chosen = adjustment_set(graph, graph.names[cause], graph.names[effect])
+        return [tuple(graph.names.index(name) for name in chosen)]
+    guessed = dag_extension(learner.guessed_graph.reordered(graph.names).adjacency)
+    parents_guessed = tuple(np.flatnonzero(guessed[:, cause]).tolist())
+    return list(dict.fromkeys([*parent_sets(graph.adjacency, cause), parents_guessed]))
 
 
 def _mean(answer: dict[str, np.ndarray], count: int) -> Float[np.ndarray, "set two"]:
@@ -126,10 +141,8 @@ def _positions(silo: Silo, cause: str, effect: str) -> tuple[int, int]:
 
 def _reaches(graph: CausalGraph, cause: int, effect: int) -> bool:
     """Say whether some DAG that the graph stands for may lead from cause to effect."""
-    reached = np.eye(len(graph.names), dtype=bool)[cause]
-    for _ in graph.names:
-        reached = reached | graph.adjacency[reached].any(axis=0)
-    return bool(reached[effect])
+    onward = graph.adjacency.astype(bool) | may_act(graph.marks)
+    return bool(reachable(onward, cause)[effect])
 
 
 def _by_mechanisms(learner: SitePredictor, silos: Sequence[Silo], cause: int, effect: int) -> dict[str, float]:

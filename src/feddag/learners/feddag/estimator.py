@@ -4,8 +4,9 @@ One graph for all sites, found by gradient descent on each site's squared error 
 constraint that the graph be acyclic. Sites exchange the graph's parameters alone (GS-FedDAG), or, where they share
 their mechanisms too, all parameters (AS-FedDAG).
 
-Assumes: one DAG behind all sites, no hidden common causes, additive noise of equal variance within a site. Squared
-error makes the result depend on the units of the columns: do not use it where scales are arbitrary.
+Assumes: one DAG behind all sites, additive noise of equal variance within a site, and no hidden common causes. Squared
+error makes the result depend on the units of the columns: do not use it where scales are arbitrary. The model "admg"
+needs none of this: it is for linear mechanisms and normal noise, and has edges for hidden common causes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import LARGEST_SINGLE, Bounds, TaskSpec, bounds_like, by_name
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import knowledge
-from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS
+from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS, graph_arrays, graph_from_arrays
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.feddag.augmented_lagrangian import Schedule, default_pair
 from feddag.learners.feddag.history import FedDAGHistory, FedDAGRound, SiteView, mean_distances
@@ -49,7 +50,7 @@ from feddag.learners.feddag.time_left import TimeLeft
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.status import Status
-from feddag.models import ACYCLICITY, DAGGNN, NOTEARSMLP, Linear, MaskedMLP, Model, Parameters
+from feddag.models import ACYCLICITY, ADMG, DAGGNN, NOTEARSMLP, Linear, MaskedMLP, Model, Parameters
 from feddag.models.compilation import keep_compiled_programs
 from feddag.models.pytrees import flatten, unflatten
 from feddag.silos import CheckedSilos, Silo
@@ -64,7 +65,8 @@ class FedDAG(FederatedLearner):
     Args:
         sharing: What sites exchange: `"graph"` (GS-FedDAG), `"all"` (AS-FedDAG), or `"none"`: every site learns alone.
         model: `"mlp"`, the masked neural networks of the paper, `"linear"`, `"notears-mlp"`, which needs
-            `sharing="all"` or `"none"`, or `"dag-gnn"`.
+            `sharing="all"` or `"none"`, `"dag-gnn"`, or `"admg"`: linear, with edges <-> where a hidden common cause
+            joins two variables (appendix C.3 of the paper).
         acyclicity: `"trace-exponential"` (the paper's), `"log-det"` (DAGMA's) or `"polynomial"` (DAG-GNN's).
         participation: How many sites, or which share of them, enter each average; drawn anew every time.
         weighting: Sites count equally in the average (the paper's), or by their rows.
@@ -82,7 +84,7 @@ class FedDAG(FederatedLearner):
         hidden_layers: The number of hidden layers of each node's masked network; the other models' networks have one.
         hidden_units: The number of units of each hidden layer; as published where it is None: 16 for `"mlp"`, 10 for
             `"notears-mlp"`, 64 for `"dag-gnn"`.
-        threshold: Edges score above it; 0.5 for masks and 0.3 for weights where it is None.
+        threshold: Edges score above it; 0.5 for masks, 0.3 for weights and 0.1 for `"admg"` where it is None.
         required, forbidden: Edges, as (cause, effect) pairs of names, that must be or cannot be in the graph.
         tiers: Lists of names; nothing in a later one causes anything in an earlier one.
         exogenous: Names of variables that nothing in the graph causes.
@@ -110,7 +112,7 @@ class FedDAG(FederatedLearner):
     task_specs: ClassVar = (SOLVE,)
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("graph", "all", "none")),
-        "model": constraints.one_of(("mlp", "linear", "notears-mlp", "dag-gnn")),
+        "model": constraints.one_of(("mlp", "linear", "notears-mlp", "dag-gnn", "admg")),
         "acyclicity": constraints.one_of(ACYCLICITY),
         "participation": constraints.whole(1) | SHARE,
         "weighting": constraints.one_of(("equal", "rows")),
@@ -142,7 +144,7 @@ class FedDAG(FederatedLearner):
     history_: FedDAGHistory | dict[str, FedDAGHistory] = field(init=False)
 
     sharing: Literal["graph", "all", "none"] = "graph"
-    model: Literal["mlp", "linear", "notears-mlp", "dag-gnn"] = "mlp"
+    model: Literal["mlp", "linear", "notears-mlp", "dag-gnn", "admg"] = "mlp"
     _: KW_ONLY
     acyclicity: Literal["trace-exponential", "log-det", "polynomial"] = "trace-exponential"
     participation: float = 1.0
@@ -192,10 +194,9 @@ class FedDAG(FederatedLearner):
     def _keep(self, learned: Sequence[_Learned], columns: tuple[str, ...]) -> None:
         self.mechanisms_ = {site.name: params for each in learned for site, params in each.sites}
         self.means_ = {site.name: site.means for each in learned for site, _ in each.sites}
-        scores = self._objective(columns).edge_scores
-        self.site_graphs_ = {site: self._graph(scores(p), columns) for site, p in self.mechanisms_.items()}
+        self.site_graphs_ = {site: self._graph_of([params], columns) for site, params in self.mechanisms_.items()}
         self.U_ = np.mean([each.params["graph"] for each in learned], axis=0)
-        self.graph_ = self._graph(np.mean([scores(each.params) for each in learned], axis=0), columns)
+        self.graph_ = self._graph_of([each.params for each in learned], columns)
 
     def check_federation(self, sites: int, columns: Sequence[str]) -> None:
         """Check the parameters, also against the model and the number of sites."""
@@ -227,6 +228,7 @@ class FedDAG(FederatedLearner):
             arrays |= prefixed(f"mechanisms/{k}", flatten(self.mechanisms_[site]))
             arrays[f"means/{k}"] = self.means_[site]
             arrays[f"site_scores/{k}"] = np.asarray(self.site_graphs_[site].scores)
+            arrays |= prefixed(f"site_graphs/{k}", graph_arrays(self.site_graphs_[site]))
         histories = self.history_ if isinstance(self.history_, dict) else {"": self.history_}
         document["mechanisms"] = list(self.mechanisms_)
         document["rounds"] = []
@@ -246,8 +248,7 @@ class FedDAG(FederatedLearner):
         }
         self.means_ = {site: arrays[f"means/{k}"] for k, site in enumerate(self.mechanisms_)}
         self.site_graphs_ = {
-            site: self._graph(arrays[f"site_scores/{k}"], document["columns"])
-            for k, site in enumerate(self.mechanisms_)
+            site: self._restored_graph(k, document["columns"], arrays) for k, site in enumerate(self.mechanisms_)
         }
         self.U_ = arrays["U"]
         histories = [
@@ -288,6 +289,8 @@ class FedDAG(FederatedLearner):
         units = {} if self.hidden_units is None else {"units": self.hidden_units}
         if self.model == "linear":
             return Linear()
+        if self.model == "admg":
+            return ADMG()
         if self.model == "notears-mlp":
             return NOTEARSMLP(**units)
         if self.model == "dag-gnn":
@@ -333,9 +336,32 @@ class FedDAG(FederatedLearner):
         """Return the parameter `threshold`, or the model's own where it is None."""
         return self.threshold or self._model().threshold
 
+    def _graph_of(self, learned: Sequence[Parameters], columns: Sequence[str]) -> CausalGraph:
+        """Draw the graph of the mean of some parameters' scores."""
+        objective = self._objective(columns)
+        scores = np.mean([objective.edge_scores(params) for params in learned], axis=0)
+        joined = [objective.bidirected_scores(params) for params in learned]
+        if any(each is None for each in joined):
+            return self._graph(scores, columns)
+        return self._mixed_graph(scores, np.mean(np.stack(cast(Any, joined)), axis=0), columns)
+
     def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
         kept = self.knowledge_of(columns).certain
         return CausalGraph(threshold_to_dag(scores, self.edge_threshold(), kept), columns, scores)
+
+    def _mixed_graph(
+        self, scores: Float[np.ndarray, "node node"], joined: Float[np.ndarray, "node node"], columns: Sequence[str]
+    ) -> CausalGraph:
+        """Draw edges -> and <->; a pair has the one that scores higher, unless knowledge has an edge there."""
+        certain = self.knowledge_of(columns).certain.astype(bool)
+        wins = (joined > self.edge_threshold()) & (joined > np.maximum(scores, scores.T)) & ~(certain | certain.T)
+        combined = np.where(wins, joined, scores)
+        directed = threshold_to_dag(np.where(wins, 0, scores), self.edge_threshold(), certain)
+        return CausalGraph.admg(directed, wins, columns, combined)
+
+    def _restored_graph(self, k: int, columns: Sequence[str], arrays: Arrays) -> CausalGraph:
+        scores, stored = arrays[f"site_scores/{k}"], under(f"site_graphs/{k}", arrays)
+        return graph_from_arrays(stored, columns, scores) if stored else self._graph(scores, columns)
 
     def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[_Learned]:
         """Learn at every site as a federation of its own, several at a time."""

@@ -58,7 +58,7 @@ class Objective:
         params = self.held(params)
         adjacency = self.model.adjacency(params, key)
         fit = self.model.fit(params, adjacency, data)
-        h = self.h(adjacency)
+        h = self.h(params, adjacency)
         # h·(α + ρ/2·h), since h² may overflow where ρ/2·h² does not
         return fit + self.l1 * self._sparsity(params, adjacency) + h * (alpha + rho / 2 * h), fit
 
@@ -70,11 +70,14 @@ class Objective:
         graph = self.model.held(jnp.asarray(params["graph"]), impossible=impossible, certain=certain)
         return {**params, "graph": graph}
 
-    def h(self, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
-        """Measure how far a drawn adjacency matrix is from acyclic. Certain edges count in full, however small."""
+    def h(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
+        """Measure how far a drawn adjacency matrix is from acyclic. Certain edges count in full, however small.
+
+        Where the model has edges <->, also how far it is from one edge for each pair.
+        """
         if self.knowledge is not None:
             adjacency = jnp.where(self.knowledge.certain, 1, adjacency)
-        return ACYCLICITY[self.acyclicity](adjacency**2)
+        return ACYCLICITY[self.acyclicity](adjacency**2) + self.model.bows(params, adjacency)
 
     def _sparsity(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
         """Return the sparsity term of the edges that are not certain."""
@@ -87,6 +90,10 @@ class Objective:
     def edge_scores(self, params: Parameters) -> Float[np.ndarray, "node node"]:
         """Score each edge by the model's parameters and by what is known."""
         return self.model.edge_scores(np.asarray(self.held(params)["graph"]))
+
+    def bidirected_scores(self, params: Parameters) -> Float[np.ndarray, "node node"] | None:
+        """Score each edge <->, if the model has such edges."""
+        return self.model.bidirected_scores(np.asarray(params["graph"]))
 
 
 SERVER = -1

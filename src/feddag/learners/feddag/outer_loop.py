@@ -205,6 +205,6 @@ def _expected_acyclicity(objective: Objective, params: Parameters, seed: int, ro
 def _compiled_acyclicity(objective: Objective) -> Any:
     def evaluate(params, key):
         keys = jax.random.split(key, _ACYCLICITY_DRAWS)
-        return jax.lax.map(lambda k: objective.h(objective.model.adjacency(params, k)), keys).mean()
+        return jax.lax.map(lambda k: objective.h(params, objective.model.adjacency(params, k)), keys).mean()
 
     return jax.jit(evaluate)

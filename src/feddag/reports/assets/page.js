@@ -46,7 +46,7 @@
   const hideTip = () => { tip.hidden = true; };
   addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
   addEventListener("scroll", hideTip, { passive: true });
-  const title = (edge) => `${data.names[edge.source]} ${edge.directed ? "→" : "—"} ${data.names[edge.target]}`;
+  const title = (edge) => `${data.names[edge.source]} ${edge.symbol} ${data.names[edge.target]}`;
   for (const element of all("[data-edge]")) {
     const edge = data.edges[element.dataset.edge];
     element.addEventListener("pointermove", (event) => showTip(event, title(edge), edge.numbers));
@@ -62,11 +62,12 @@
   let selected = null;
 
   const relations = (number) => {
-    const found = { cause: [], effect: [], joined: [] };
+    const found = { cause: [], effect: [], hidden: [], joined: [] };
     data.edges.forEach((edge, k) => {
       if (edge.source !== number && edge.target !== number) return;
       const other = edge.source === number ? edge.target : edge.source;
-      const kind = !edge.directed ? "joined" : edge.target === number ? "cause" : "effect";
+      const open = edge.kind === "<->" ? "hidden" : "joined";
+      const kind = edge.kind !== "->" ? open : edge.target === number ? "cause" : "effect";
       found[kind].push({ other, k });
     });
     return found;
@@ -74,14 +75,14 @@
   const clear = () => {
     graph.classList.remove("chosen");
     for (const node of nodes.values()) {
-      node.classList.remove("selected", "lit", "cause", "effect", "joined");
+      node.classList.remove("selected", "lit", "cause", "effect", "hidden", "joined");
       node.setAttribute("aria-pressed", "false");
     }
-    for (const line of lines.values()) line.classList.remove("lit", "to-cause", "to-effect", "to-joined");
+    for (const line of lines.values()) line.classList.remove("lit", "to-cause", "to-effect", "to-hidden", "to-joined");
     panel.replaceChildren(...hint);
     selected = null;
   };
-  const headings = { cause: "Causes", effect: "Effects", joined: "Joined, direction open" };
+  const headings = { cause: "Causes", effect: "Effects", hidden: "Joined by a hidden cause", joined: "Joined, direction open" };
   const select = (number) => {
     clear();
     selected = number;
@@ -123,7 +124,8 @@
   const nearest = (number, key) => {
     const from = centre(number);
     const found = relations(number);
-    const kin = { ArrowUp: [...found.cause, ...found.joined], ArrowDown: [...found.effect, ...found.joined] }[key];
+    const joined = [...found.joined, ...found.hidden];
+    const kin = { ArrowUp: [...found.cause, ...joined], ArrowDown: [...found.effect, ...joined] }[key];
     if (kin) {
       const down = key === "ArrowDown" ? 1 : -1;
       return kin.map(({ other }) => other).filter((other) => (centre(other).y - from.y) * down > 0)[0];

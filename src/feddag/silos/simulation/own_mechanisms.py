@@ -82,7 +82,8 @@ class SiteChanges:
         graph, own = truth.adjacency.copy(), self.mechanisms[site]
         for node, mechanism in own.items():
             if mechanism.kind == "further cause":
-                graph[list(mechanism.parents), node] = 1
+                observed = [parent for parent in mechanism.parents if parent < len(graph)]
+                graph[observed, node] = 1
         kinds = {truth.names[node]: mechanism.kind for node, mechanism in sorted(own.items())}
         return {"own": kinds, "graph": graph.tolist()}
 
@@ -136,10 +137,10 @@ class Differences:
             deviation = float(rng.choice(_DEVIATIONS) * model.noise_deviations[node])
             own[node] = OwnMechanism(kind, tuple(parents.tolist()), function, float(rng.choice(_MEANS)), deviation)
 
-        if site < self.varying and (further := _further_causes(adjacency)):
+        if site < self.varying and (further := _further_causes(adjacency, len(self.names))):
             cause, node = further[rng.integers(len(further))]
             draw("further cause", node, np.append(np.flatnonzero(adjacency[:, node]), cause))
-        free = [node for node in range(len(adjacency)) if node not in own]
+        free = [node for node in range(len(self.names)) if node not in own]
         for node in sorted(rng.choice(free, size=min(self.shifted, len(free)), replace=False).tolist()):
             draw(self.shift, node, np.flatnonzero(adjacency[:, node]))
         for node in self.targets(site, name, seed):
@@ -147,7 +148,7 @@ class Differences:
         return own
 
 
-def _further_causes(adjacency: Adjacency) -> list[tuple[int, int]]:
-    """List the edges that the order in which variables are drawn leaves room for."""
-    order = list(nx.topological_sort(nx.DiGraph(adjacency)))
+def _further_causes(adjacency: Adjacency, observed: int) -> list[tuple[int, int]]:
+    """List the edges between observed variables that the order in which variables are drawn leaves room for."""
+    order = [node for node in nx.topological_sort(nx.DiGraph(adjacency)) if node < observed]
     return [(i, j) for k, j in enumerate(order) for i in order[:k] if not adjacency[i, j]]

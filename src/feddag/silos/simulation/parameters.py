@@ -87,6 +87,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     )
     | none,
     "varying": whole(0),
+    "hidden": whole(0),
     "seed": whole(0),
 }
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +20,7 @@ from feddag.errors import FeddagError
 from feddag.files import as_text
 from feddag.graphs import CausalGraph, write_graph
 from feddag.silos.silo import Silo
+from feddag.silos.simulation.hidden_causes import HiddenCauses
 from feddag.silos.simulation.mechanisms import MECHANISMS
 from feddag.silos.simulation.own_mechanisms import Differences, SiteChanges
 from feddag.silos.simulation.parameters import DEFAULT_NODES, MINIMUM_ROWS, check_parameters
@@ -33,7 +36,7 @@ SIMULATOR_VERSION = 1
 
 
 ONLY_WHERE_SITES_DIFFER = ("shifted", "shift", "interventions", "varying")
-"""Parameters that the record of a simulation leaves out where they change nothing."""
+"""Parameters that the record of a simulation leaves out where they change nothing; so it does with `hidden`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,17 +46,38 @@ class Simulation:
     `drawn["parameters"]` are the arguments of `simulate`, `drawn["sites"]` each site's mechanism, noise
     variances by node, number of rows and, where it is linear, its weights. Where sites differ (`shifted`,
     `interventions`, `varying`), also the variables that a site makes in its own way (`own`) and its `graph`.
+
+    With hidden variables, `truth` is the graph of causes among the observed ones, `admg` has besides an edge <-> for
+    each pair that a hidden variable joins, and `pag` is what data without end would show of it.
     """
 
     silos: tuple[Silo, ...]
     truth: CausalGraph
     drawn: dict[str, Any]
+    hidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each hidden variable, the observed ones that it acts on."""
+
+    @property
+    def admg(self) -> CausalGraph:
+        """The true graph with an edge <-> for each pair that a hidden variable joins."""
+        joined = np.zeros(self.truth.adjacency.shape, dtype=np.int8)
+        for effects in self.hidden.values():
+            for one, other in permutations([self.truth.names.index(name) for name in effects], 2):
+                joined[one, other] = 1
+        return CausalGraph.admg(self.truth.adjacency, joined, self.truth.names)
+
+    @property
+    def pag(self) -> CausalGraph:
+        """The marks that observational data can show, whoever may be hidden."""
+        return self.admg.to_pag()
 
     def __repr__(self) -> str:
         return f"Simulation({len(self.silos)} sites, {self.truth!r})"
 
     def write(self, folder: str | Path) -> None:
         """Write `<site>.csv` for every site, `truth.csv` and `simulation.json` into a new or empty folder.
+
+        With hidden variables, also the true ADMG and PAG, `truth.admg.csv` and `truth.pag.csv`.
 
         The folder appears complete or not at all. Each number has the digits that give the same bits again.
         """
@@ -67,6 +91,9 @@ class Simulation:
             for silo in self.silos:
                 silo.to_frame().rename(columns=as_text).to_csv(complete / f"{silo.name}.csv", index=False)
             write_graph(self.truth, complete / "truth.csv")
+            if self.hidden:
+                write_graph(self.admg, complete / "truth.admg.csv")
+                write_graph(self.pag, complete / "truth.pag.csv")
             (complete / "simulation.json").write_text(json.dumps(self.drawn, indent=2) + "\n", encoding="utf-8")
             if folder.exists():
                 folder.rmdir()
@@ -94,6 +121,7 @@ def simulate(
     shift: Literal["mechanism", "mean"] = "mechanism",
     interventions: Mapping[str, Sequence[str]] | int | None = None,
     varying: int = 0,
+    hidden: int = 0,
     seed: int = 0,
 ) -> Simulation:
     """Simulate sites that share one causal graph; by default as in section 5.1 of the FedDAG paper.
@@ -134,6 +162,8 @@ def simulate(
             site, in turn over all variables. A variable that is set has a law of its own, whatever its causes. The
             tables know their targets, so that `fit` does.
         varying: Let each of the first so many sites have one further edge, with a mechanism of its own for the effect.
+        hidden: Let so many further variables act on two or three of the observed ones each, which have no edge to each
+            other. No table has them; `Simulation.admg` and `pag` are the true graphs with and without them.
         seed: Equal arguments give equal data. The graph, each site's model and its noise have streams of
             their own: more rows keep the graph, and another site keeps the heterogeneous sites before it.
 
@@ -147,16 +177,11 @@ def simulate(
     """
     parameters = dict(locals())
     check_parameters(parameters)
-    nodes = nodes or DEFAULT_NODES
-    if isinstance(graph, CausalGraph):
-        truth = graph
-    elif not isinstance(graph, str):
-        truth = _named(graph)
-    elif graph == "ER":
-        truth = _named(erdos_renyi(nodes, edges_per_node, edge_probability, generator(seed, Stream.GRAPH)))
-    else:
-        truth = _named(scale_free(nodes, int(edges_per_node), orientation, generator(seed, Stream.GRAPH)))
+    truth = _draw_truth(SimpleNamespace(**parameters))
     counts = _row_counts(rows, sites, uneven, seed)
+    hidden_causes = HiddenCauses.draw(hidden, truth.adjacency, seed)
+    whole_graph = hidden_causes.joined_to(truth.adjacency)
+    observed = len(truth.names)
 
     def draw_model(site: int) -> StructuralModel:
         rng = generator(seed, Stream.SITE, site)
@@ -164,13 +189,13 @@ def simulate(
         # The published generator seeds the sites alike only after it has drawn all their linear weights.
         source = 0 if shared_draws and kind != "linear" else site
         if noise_deviation_range is not None:
-            deviations = rng.uniform(*noise_deviation_range, size=len(truth.names))
+            deviations = rng.uniform(*noise_deviation_range, size=len(whole_graph))
         elif noise_variance is None and heterogeneous and kind != "linear":
-            deviations = np.full(len(truth.names), rng.choice(NONLINEAR_SITE_DEVIATIONS))
+            deviations = np.full(len(whole_graph), rng.choice(NONLINEAR_SITE_DEVIATIONS))
         else:
-            deviations = np.full(len(truth.names), np.sqrt(noise_variance or 1.0))
+            deviations = np.full(len(whole_graph), np.sqrt(noise_variance or 1.0))
         functions = partial(generator, seed, Stream.MECHANISM, source)
-        return StructuralModel.draw(truth.adjacency, kind, noise, deviations, functions)
+        return StructuralModel.draw(whole_graph, kind, noise, deviations, functions)
 
     def draw_rows(model: StructuralModel, site: int, count: int) -> Float[np.ndarray, "row node"]:
         source = 0 if shared_draws else site
@@ -195,15 +220,29 @@ def simulate(
 
     masks = [None] * sites if changes is None or not interventions else changes.masks()
     silos = tuple(
-        Silo(name, truth.names, table, targets=mask) for name, table, mask in zip(names, tables, masks, strict=True)
+        Silo(name, truth.names, table[:, :observed], targets=mask)
+        for name, table, mask in zip(names, tables, masks, strict=True)
     )
     records = [_record(silo, model) for silo, model in zip(silos, models, strict=True)]
-    if changes is None:
-        parameters = {name: value for name, value in parameters.items() if name not in ONLY_WHERE_SITES_DIFFER}
-    else:
+    if changes is not None:
         records = [record | changes.record(site, truth) for site, record in enumerate(records)]
-    drawn = {"parameters": {name: _plain(value) for name, value in parameters.items()}, "sites": records}
-    return Simulation(silos, truth, drawn)
+    unused = ([] if changes else [*ONLY_WHERE_SITES_DIFFER]) + ([] if hidden else ["hidden"])
+    given = {name: _plain(value) for name, value in parameters.items() if name not in unused}
+    named = hidden_causes.named(truth.names)
+    drawn = {"parameters": given, "sites": records} | ({"hidden": _plain(named)} if named else {})
+    return Simulation(silos, truth, drawn, named)
+
+
+def _draw_truth(given: SimpleNamespace) -> CausalGraph:
+    """Return the graph of the observed variables, by the parameters of `simulate`."""
+    if isinstance(given.graph, CausalGraph):
+        return given.graph
+    if not isinstance(given.graph, str):
+        return _named(given.graph)
+    nodes, rng = given.nodes or DEFAULT_NODES, generator(given.seed, Stream.GRAPH)
+    if given.graph == "ER":
+        return _named(erdos_renyi(nodes, given.edges_per_node, given.edge_probability, rng))
+    return _named(scale_free(nodes, int(given.edges_per_node), given.orientation, rng))
 
 
 def _named(adjacency: ArrayLike) -> CausalGraph:
@@ -239,7 +278,10 @@ def _draw_kind(candidates: Sequence[str], rng: np.random.Generator) -> str:
 
 
 def _record(silo: Silo, model: StructuralModel) -> dict[str, Any]:
-    """`weights` act on the parents as the node's equation sees them: standardised ones, if they are."""
+    """`weights` act on the parents as the node's equation sees them: standardised ones, if they are.
+
+    Rows and columns beyond the table's are those of hidden variables.
+    """
     weights = model.weights()
     return {
         "name": silo.name,

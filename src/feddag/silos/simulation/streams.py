@@ -22,6 +22,7 @@ class Stream(IntEnum):
     OWN_MECHANISM = 5
     OWN_NOISE = 6
     TARGETS = 7
+    HIDDEN = 8
 
 
 def generator(seed: int, stream: Stream, *address: int) -> np.random.Generator:
