@@ -1,6 +1,6 @@
 """How the search fares where two variables have a common cause that no table has.
 
-    .venv/bin/python benchmarks/confounding.py --seeds 2021-2022
+    .venv/bin/python benchmarks/confounding.py --seeds 2021
 
 Ten variables, about 15 edges, 2 to 4 hidden variables that each act on two or three others which have no edge to each
 other, 5 sites of 400 rows. The first table counts sure causes: edges that are present and directed and for which a
