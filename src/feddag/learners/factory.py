@@ -79,6 +79,6 @@ def methods() -> pd.DataFrame:
     Examples:
         >>> import feddag
         >>> feddag.methods().query("unit_free").index.tolist()
-        ['search', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
+        ['search', 'admg', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
     """
     return pd.DataFrame([describe(method) for method in METHODS.values()]).set_index("name")
