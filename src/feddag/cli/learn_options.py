@@ -52,6 +52,7 @@ OPTIONS = {
     "exogenous": Option("Variables that nothing causes: A,B.", names, "NAMES"),
     "confidence": Option("Directions less sure than this are left open."),
     "keep_doubtful": Option("Keep edges in the graph that are not surely there."),
+    "latent": Option("Hidden common causes: mark edges that one may explain, or allow them (the graph is a PAG)."),
     "alpha": Option("The level of the tests."),
     "basis_functions": Option("Of each spline."),
     "neighbours": Option("How many possible parents of a variable enter the search, at most."),

@@ -84,11 +84,15 @@ def edge_table(graph: CausalGraph) -> Table:
 
 
 def show_edges(console: Console, learned: Learner) -> None:
-    """Print the edges of a learned graph, and those that may be chance."""
+    """Print the edges of a learned graph, those that may be chance, and those that a hidden cause may explain."""
     console.print(edge_table(learned.graph_))
     if learned.doubtful_edges:
         names = ", ".join(f"{cause} -> {effect}" for cause, effect in learned.doubtful_edges)
         console.print(f"Perhaps chance: {names}", markup=False, soft_wrap=True)
+    for state, edges in learned.confounded_edges.items():
+        if edges:
+            names = ", ".join(f"{cause} - {effect}" for cause, effect in edges)
+            console.print(f"A hidden common cause is {state}: {names}", markup=False, soft_wrap=True)
 
 
 def verdict_table(judged: Iterable[tuple[list[Edge], Verdict]]) -> Table:

@@ -14,6 +14,8 @@ _HEADINGS = {
     "reversed": "evidence lost if reversed",
     "reversed_error": "± its standard error",
     "directed": "direction is sure",
+    "together": "residuals go together",
+    "confounding": "hidden common cause",
     "low": "at least",
     "high": "at most",
     "frequency": "how often",

@@ -262,6 +262,12 @@ class Learner(BaseEstimator, ABC):
         return ()
 
     @property
+    def confounded_edges(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Edges of which the learner says that a hidden common cause is `likely`, or `possible`."""
+        check_is_fitted(self)
+        return {}
+
+    @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:
         """What speaks against the assumptions, where the learner checks them."""
         check_is_fitted(self)

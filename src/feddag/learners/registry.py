@@ -136,10 +136,11 @@ METHODS = _Methods(
             name="search",
             estimator="feddag.learners.search.estimator:EvidenceSearch",
             summary="Search over orders of the variables for the graph of greatest evidence; units do not matter.",
-            assumptions="One DAG for all sites, no hidden common causes, smooth mechanisms, noise of any shape.",
+            assumptions="One DAG for all sites, smooth mechanisms, noise of any shape; no hidden common causes, but "
+            "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=3,
+            version=4,
         ),
         Method(
             name="mcsl",

@@ -31,7 +31,7 @@ _FOLLOWS = 0.8
 _FAR = 2.0
 """A site this far from the centre, in standard errors of its own mechanism, has half the weight of a near one."""
 _FARTHEST = 4.0
-"""Values farther from the mean, in deviations of all rows, count as if they were so far: no row moves a line by much."""
+"""Values farther from the mean, in deviations of all rows, count as so far: no row moves a line by much."""
 PULLS = 4
 """Rounds in which sites pull the centre."""
 _RIDGE_OF_STEP = 1e-6

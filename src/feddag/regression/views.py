@@ -324,14 +324,17 @@ class View:
             return row_losses(residuals, 1 / precisions[children])
         return self._noise.row_losses(residuals, _columns_by_family(parents)) - self._log_slopes[:, children]
 
+    def scale(
+        self, parents: Bool[np.ndarray, "family node"], residuals: Float[np.ndarray, "row family"]
+    ) -> Float[np.ndarray, "row family"]:
+        """Divide residuals by the size that the best model of each family's noise finds."""
+        return self._noise.scale(residuals, _columns_by_family(parents))
+
     def dependences(
-        self,
-        parents: Bool[np.ndarray, "family node"],
-        residuals: Float[np.ndarray, "row family"],
+        self, parents: Bool[np.ndarray, "family node"], scaled: Float[np.ndarray, "row family"]
     ) -> list[Dependence]:
-        """Measure how far residuals, scaled by the best model of the noise, depend on the parents."""
+        """Measure how far scaled residuals depend on the parents."""
         columns = _columns_by_family(parents)
-        scaled = self._noise.scale(residuals, columns)
         return [dependence_on(self._coarse_features[:, used], scaled[:, k]) for k, used in enumerate(columns)]
 
 

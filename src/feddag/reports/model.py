@@ -5,7 +5,7 @@ To add a section, write a function that returns its blocks and name it in `SECTI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -125,6 +125,10 @@ def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
 def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
     blocks: list[Block] = []
     assessment = run.assessment()
+    confounded = run.result().confounded_edges
+    if any(confounded.values()):
+        texts = [_CONFOUNDED[state].format(_listed(edges)) for state, edges in confounded.items() if edges]
+        blocks.append(Bullets(tuple(texts), "warnings"))
     if assessment is None and run.result().failed_checks:
         blocks.append(Bullets(tuple(map(str, run.result().failed_checks)), "warnings"))
     if assessment is not None:
@@ -145,7 +149,9 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
         (
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
-            "standard errors may be chance.",
+            "standard errors may be chance. The last columns say whether a common cause that nobody measured is ruled "
+            "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges for "
+            "which it is ruled out.",
             run.table("edge_evidence"),
         ),
         (
@@ -165,6 +171,17 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
         text = "The run holds no checks of the graph, only the edge scores. Treat the graph as a hypothesis."
         blocks.append(Paragraph(text, "note"))
     return blocks
+
+
+_CONFOUNDING = heading("confounding")
+_CONFOUNDED = {
+    "likely": "A common cause that nobody measured is likely, rather than an effect of one on the other: {}.",
+    "possible": "A common cause that nobody measured would explain the data as well as an effect: {}.",
+}
+
+
+def _listed(edges: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{cause} and {effect}" for cause, effect in edges)
 
 
 def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
@@ -211,6 +228,8 @@ def _edges(run: Run, drawing: GraphDrawing) -> list[Block]:
     if not drawing.edges:
         return [Paragraph("There are none.", "note")]
     headings = [drawing.meaning] + ([SITES_WITH_IT] if run.result().learned_alone else [])
+    if all(_CONFOUNDING in edge.numbers for edge in drawing.edges):
+        headings.append(_CONFOUNDING)
     rows = tuple((str(edge), *(edge.numbers[name] for name in headings)) for edge in drawing.edges)
     return [
         Paragraph("The strongest come first. An arrow points from cause to effect.", "note"),

@@ -18,6 +18,7 @@ METHODS = [
     'name = "notears"',
     'name = "search"\nparameters = { restarts = 0 }',
     'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
+    'name = "search"\nparameters = { restarts = 0, latent = "allow" }',
     'name = "notears"\nregime = "voting"',
 ]
 

@@ -31,7 +31,7 @@ def check(silos, dag) -> Checks:
         site = OwnMechanisms(silo, equal_noise=False)
         for name, array in site._checks({"dag": dag.astype(np.uint8)}).items():
             total[name] = total.get(name, 0) + silo.rows / rows * array
-    return Checks.of(total, rows)
+    return Checks.of(total, dag, rows)
 
 
 def table(rows: int = 400, seed: int = 0) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def test_a_fit_of_data_as_assumed_does_not_warn():
         warnings.simplefilter("error", AssumptionWarning)
         learned = EvidenceSearch(restarts=0).fit([table(seed=seed) for seed in range(3)])
     assert learned.failed_checks == ()
-    assert learned.history_.rounds[-1].stage == "checks"
+    assert learned.history_.rounds[-1].stage == "hidden causes"
 
 
 @pytest.mark.parametrize("sharing", ["graph", "all"])

@@ -76,7 +76,7 @@ def test_what_it_reports_belongs_together(learned):
     assert learned.tables()["edge_evidence"].frequency.between(0, 1).all()
     frame = learned.history_.to_frame()
     assert frame["round"].tolist() == list(range(1, len(frame) + 1))
-    assert set(frame.stage) == {"order", "refinement", "directions", "checks"}
+    assert set(frame.stage) == {"order", "refinement", "directions", "checks", "hidden causes"}
 
 
 @pytest.mark.parametrize("sharing", ["graph", "all"])
@@ -251,4 +251,4 @@ def test_a_run_folder_holds_it_all(tmp_path, learned):
     loaded = feddag.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.dag_.adjacency, learned.dag_.adjacency)
     pd.testing.assert_frame_equal(loaded.edge_evidence_, learned.edge_evidence_, check_exact=False)
-    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 9)
+    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 11)

@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
+from feddag.regression import residual_pairs
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
@@ -48,16 +49,26 @@ class Checks(NamedTuple):
     """The share of the rows that are at sites where two columns look like copies; above the diagonal."""
     differing: Float[np.ndarray, " node"]
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
+    together: Float[np.ndarray, "node node"]
+    """Of edges: by how much log-likelihood beyond chance both variables' residuals go together.
+
+    Not a number where there is no edge, or where one of the two is discrete.
+    """
 
     @classmethod
-    def of(cls, answer: dict[str, np.ndarray], rows: int) -> Checks:
+    def of(cls, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"], rows: int) -> Checks:
         """Take the weighted mean of the sites' answers."""
         explained, by_chance, variance = answer["explained"], answer["by_chance"], answer["variance"] / rows
         nodes = len(explained)
         copies = np.zeros((nodes, nodes))
         copies[np.triu_indices(nodes, 1)] = _rounded(answer["copies"])
         deviations = deviations_beyond_chance(explained, by_chance, variance)
-        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies, np.zeros(nodes))
+        together, shares = np.full((nodes, nodes), np.nan), answer["together_rows"]
+        told = _rounded(shares) > 0
+        together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
+            answer["together"][told] / shares[told, None], rows * shares[told]
+        )
+        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies, np.zeros(nodes), together)
 
     @property
     def dependent(self) -> list[int]:

@@ -17,8 +17,10 @@ from feddag.federation import Federation
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.ancestral_search import find_pag
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
+from feddag.learners.search.confounding import mark_confounding
 from feddag.learners.search.directions import Directions, find_better, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
@@ -38,7 +40,7 @@ class SearchRound:
 
     round: int
     stage: str
-    """The stage that asked: order, refinement, directions, or checks."""
+    """The stage that asked: order, refinement, directions, checks, or hidden causes."""
     families: int
     """The number of families scored so far."""
     edges: int | None
@@ -158,6 +160,23 @@ class SearchCoordinator:
         checks = self.scores.check(dag)
         self._report_round()
         return checks
+
+    def mark_confounding(
+        self, dag: Int8[np.ndarray, "node node"], directions: Directions, checks: Checks, confidence: float
+    ) -> Directions:
+        """Say which edges of a graph a hidden common cause may explain."""
+        self._stage = "hidden causes"
+        marked = mark_confounding(dag, directions, checks.together, self.scores, self._knowledge, confidence)
+        self._report_round()
+        return marked
+
+    def find_pag(
+        self, dag: Int8[np.ndarray, "node node"], directions: Directions, *, keep_doubtful: bool
+    ) -> Int8[np.ndarray, "node node"]:
+        """Return the marks of a PAG: what holds of a graph whoever may be hidden."""
+        marks = find_pag(dag, directions, self.scores, self._knowledge, keep_doubtful=keep_doubtful)
+        self._report_round()
+        return marks
 
     def _search_first(self, start: list[int] | None) -> Found:
         """Search once; where noise has equal variance, once more with each better estimate of it."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy.stats import norm
 
 from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
@@ -35,6 +36,8 @@ Change = dict[Family, int]
 Worse = tuple[float, float]
 """By how much, and the standard error."""
 _RULED_OUT: Worse = (np.inf, 0.0)
+RULED_OUT, POSSIBLE, LIKELY = "ruled out", "possible", "likely"
+"""What the data say about a hidden common cause of an edge's two variables."""
 _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
 _SUSPECT = 1.0
@@ -43,7 +46,7 @@ _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
 
-class _Compared(NamedTuple):
+class Compared(NamedTuple):
     """By how much a change makes a graph worse, with standard errors."""
 
     worse: float
@@ -75,6 +78,10 @@ class EdgeEvidence(NamedTuple):
     """Whether it is sure that there is an edge."""
     directed: bool
     """Whether it is sure that there is an edge and that it points this way."""
+    together: float = np.nan
+    """By how much log-likelihood beyond chance what causes leave unexplained of the two variables goes together."""
+    confounding: str = POSSIBLE
+    """Whether a hidden common cause of the two variables is ruled out, possible or likely."""
 
     def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
         """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
@@ -126,6 +133,26 @@ class Directions:
             evidence.append(each.decided(graph, present=each.present and bool(certain)))
         return Directions(graph, evidence)
 
+    def with_confounding(
+        self, states: Mapping[Edge, str], together: Float[np.ndarray, "node node"], knowledge: Knowledge
+    ) -> Directions:
+        """Say which edges a hidden common cause explains; where it does so better, the direction is open."""
+        graph, evidence = self.graph.copy(), []
+        for each in self.evidence:
+            i, j = edge = each.cause, each.effect
+            state = states.get(edge, POSSIBLE)
+            if state == LIKELY and not knowledge.impossible[j, i]:
+                graph[j, i] = 1
+            evidence.append(each._replace(together=float(together[edge]), confounding=state))
+        graph = _without_forced(graph)
+        return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def surely_worse(compared: Worse, confidence: float) -> bool:
+    """Say whether both the evidence (as odds) and its standard error give this confidence."""
+    worse, error = compared
+    return bool(worse > np.log(confidence / (1 - confidence)) and worse > norm.ppf(confidence) * error)
+
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
     """Weigh each edge against its absence and its reversal.
@@ -142,22 +169,17 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
     unshielded = _unshielded(dag, scores.discrete)
     changes = [_against(now, families) for families in (*absent, *reverse)]
-    compared, excess = _compare(scores, [*changes, *unshielded.values()])
-    least, certain = np.log(confidence / (1 - confidence)), norm.ppf(confidence)
-
-    def sure(worse: float, error: float) -> bool:
-        return bool(worse > least and worse > certain * error)
-
+    compared, excess = compare_changes(scores, [*changes, *unshielded.values()])
     graph, evidence, doubtful = dag.copy(), [], set[Edge]()
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
         other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
-        if not sure(*other_way):
+        if not surely_worse(other_way, confidence):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
-        if alternatives[k] and not sure(*compared[len(edges) + k].over_rows):
+        if alternatives[k] and not surely_worse(compared[len(edges) + k].over_rows, confidence):
             doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
-        present = bool(knowledge.required[j] >> i & 1) or sure(*without)
+        present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
@@ -264,7 +286,7 @@ def _against(now: list[Family], families: Families) -> Change:
     return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
 
 
-def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[_Compared], list[float]]:
+def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Compared], list[float]]:
     """Measure how much worse each change makes a graph, and the excess fit of each."""
     families = {family: None for change in changes for family, sign in change.items() if sign > 0}
     families |= {family: None for change in changes for family in change}
@@ -275,7 +297,7 @@ def _compare(scores: Scores, changes: Sequence[Change]) -> tuple[list[_Compared]
             terms[k, position[family]] = sign
     found = scores.compare(list(families), terms)
     worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error])
-    return [_Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
+    return [Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
 
 
 def _alternatives(

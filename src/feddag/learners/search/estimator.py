@@ -5,7 +5,8 @@ of a flexible regression (`evidence`). A search over orders of the variables wit
 et al., "Fast scalable and accurate discovery of DAGs using the best order score search and grow-shrink trees", NeurIPS
 2023) is followed by hill climbing with joint ones (`refinement`), and each edge is weighed in the end (`directions`).
 
-Assumes: one DAG behind all sites, no hidden common causes, and noise that is added to a smooth function of the causes:
+Assumes: one DAG behind all sites, no hidden common causes (`confounding` says which edges one may explain, and
+`latent="allow"` drops this assumption), and noise that is added to a smooth function of the causes:
 of any shape, of a size that may depend on the causes, and bent with the sum by a monotone function or not. Directions
 are found where mechanisms are nonlinear or noise is not normal or, with `noise="equal"`, where all variables have noise
 of the same variance; otherwise those that conditional independences tell. Discrete variables are judged by complete
@@ -41,7 +42,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
-from feddag.learners.search.directions import EdgeEvidence
+from feddag.learners.search.directions import LIKELY, POSSIBLE, EdgeEvidence
 from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -77,19 +78,25 @@ class EvidenceSearch(FederatedLearner):
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
             which edges are surely there.
         keep_doubtful: Whether `graph_` also has the edges that are not surely there.
+        latent: Hidden common causes. `"mark"`: the graph assumes none, and `edge_evidence_` says for each edge whether
+            one is ruled out, possible or likely. `"allow"`: besides, `graph_` is a partial ancestral graph (PAG), in
+            which an edge says only what holds whoever may be hidden.
         seed: The seed of the restarts.
         workers: Threads that the work is spread over; the machine's cores where it is None.
 
     Attributes:
         graph_: The learned `CausalGraph`: the edges that are surely there, with directions that the data cannot tell
-            left open (a PDAG).
+            left open (a PDAG). With `latent="allow"` a PAG.
         dag_: The graph of greatest evidence itself, every edge directed.
         edge_scores_: By how much an edge raises the total log-evidence (natural logarithm): of edges of `dag_`, against
             the graph without it; of all others, against adding it (negative). 0 where knowledge, or a cycle, rules
             it out.
         edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
             the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
-            (`present`) and that it points this way (`directed`).
+            (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
+            causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
+            the two is ruled out, possible or likely (`confounding`). A sure cause is present and directed, and a hidden
+            common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -121,6 +128,7 @@ class EvidenceSearch(FederatedLearner):
         **knowledge.CONSTRAINTS,
         "confidence": constraints.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
         "keep_doubtful": constraints.boolean,
+        "latent": constraints.one_of(("mark", "allow")),
         "seed": SEED,
         "workers": WORKERS,
     }
@@ -144,6 +152,7 @@ class EvidenceSearch(FederatedLearner):
     exogenous: Sequence[str] = ()
     confidence: float = 0.95
     keep_doubtful: bool = False
+    latent: Literal["mark", "allow"] = "mark"
     seed: int = 0
     workers: int | None = None
 
@@ -242,10 +251,16 @@ class EvidenceSearch(FederatedLearner):
             directions = coordinator.weigh(best.dag, self.confidence)
             checks = coordinator.check(best.dag)
             directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
+            pag = None
+            if self.latent == "allow":
+                pag = coordinator.find_pag(best.dag, directions, keep_doubtful=self.keep_doubtful)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()
         self.graph_ = CausalGraph(reported, columns, scores)
+        if pag is not None:
+            self.graph_ = CausalGraph.from_marks(pag, columns, scores)
         self.edge_evidence_ = directions.table(columns)
         self.checks_ = checks.table(columns, best.dag, alike=self.sharing == "all")
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
@@ -276,6 +291,14 @@ class EvidenceSearch(FederatedLearner):
         check_is_fitted(self)
         doubtful = self.edge_evidence_[self.edge_evidence_.present.eq(False)]
         return tuple(zip(doubtful.cause, doubtful.effect, strict=True))
+
+    @property
+    def confounded_edges(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """List the edges that are surely there and that a hidden common cause explains better, or as well."""
+        check_is_fitted(self)
+        present = self.edge_evidence_[self.edge_evidence_.present.eq(True)]
+        by_state = {state: present[present.confounding.eq(state)] for state in (LIKELY, POSSIBLE)}
+        return {state: tuple(zip(each.cause, each.effect, strict=True)) for state, each in by_state.items()}
 
     @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:

@@ -123,6 +123,7 @@ class SiteWithExperiments(Stateless):
         """Check the assumptions of each variable's regression on its rows, and all rows for copies and outliers."""
         dag = task.arrays["dag"]
         found = dict(self._all_rows.answer(replace(task, arrays={"dag": np.zeros_like(dag)})).arrays)
+        found |= self._together(task)
         found |= {name: np.zeros(len(dag)) for name in Dependence._fields}
         for part in self._parts:
             of_part = np.zeros_like(dag)
@@ -130,6 +131,21 @@ class SiteWithExperiments(Stateless):
             answer = part.site.answer(replace(task, arrays={"dag": of_part}))
             for name in Dependence._fields:
                 found[name][part.variables] = (answer.arrays[name] * self._shares)[part.variables]
+        return found
+
+    def _together(self, task: Task) -> dict[str, np.ndarray]:
+        """Say how far residuals go together, of pairs that no experiment here set."""
+        edges = np.argwhere(task.arrays["dag"])
+        never_set = np.flatnonzero(~self._is_target)
+        fitted = np.isin(edges[:, 1], never_set)
+        told = fitted & np.isin(edges[:, 0], never_set)
+        of_told = np.zeros_like(task.arrays["dag"])
+        of_told[:, never_set] = task.arrays["dag"][:, never_set]
+        answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
+        found = {}
+        for name in ("together", "together_rows"):
+            found[name] = np.zeros((len(edges), *answer.arrays[name].shape[1:]))
+            found[name][told] = answer.arrays[name][told[fitted]]
         return found
 
 

@@ -183,7 +183,7 @@ class Scores(ABC):
         key = hashlib.sha256(dag.tobytes()).hexdigest()
         if key not in self._checked:
             differing = self._differing(dag)
-            found = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), self.rows)
+            found = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), dag, self.rows)
             self._checked[key] = found._replace(differing=differing)
         return self._checked[key]
 

@@ -22,6 +22,7 @@ from feddag.graphs import is_dag
 from feddag.regression.agreement import Lines
 from feddag.regression.comparison import SPREAD
 from feddag.regression.moments import MomentTasks
+from feddag.regression.residual_pairs import DEGREES
 
 Sharing = Literal["auto", "graph", "all"]
 
@@ -91,6 +92,10 @@ CHECKS = TaskSpec(
         "variance": Output("how much that varies by chance", ("variable",)),
         "outliers": Output("whether few values make up most of each continuous variable's spread", ("variable",)),
         "copies": Output("whether two continuous variables look like copies of each other, for each pair", ("pair",)),
+        "together": Output(
+            "for each edge how far what its two variables' causes leave unexplained goes together", ("edge", DEGREES**2)
+        ),
+        "together_rows": Output("for each edge the share of the rows that tell it", ("edge",)),
     },
 )
 TASKS = (
@@ -140,7 +145,7 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
     }
     lengths = {
         "family": min(nodes * 2 ** (nodes - 1), _MOST_FAMILIES),
-        "comparison": nodes * (nodes - 1),
+        "comparison": 4 * nodes * (nodes - 1),
         "reference": nodes,
     }
     rules = {

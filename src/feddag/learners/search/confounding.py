@@ -1,0 +1,162 @@
+"""Whether a hidden common cause explains an edge as well as a direct effect does.
+
+An edge i -> j that is surely there, with a sure direction, may still stand for a hidden common cause of i and j. Two
+things rule that out:
+
+- **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is
+  as good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight
+  lines with normal noise are as likely in both directions, so that this tells nothing about them.
+- **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
+  hidden common cause, it would tell about j only once i is known.
+
+Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
+both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from jaxtyping import Float
+
+from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.directions import (
+    LIKELY,
+    RULED_OUT,
+    Change,
+    Compared,
+    Directions,
+    Edge,
+    EdgeEvidence,
+    compare_changes,
+    surely_worse,
+)
+from feddag.learners.search.refinement import Graph
+from feddag.learners.search.scores import Scores, families_of
+from feddag.regression.residual_pairs import deviations
+
+_TOLERATED = 1 / 10
+"""Residuals that go together by at most this share of what the noise tells are as good as independent."""
+_DEPENDENT = 3.0
+"""Standard deviations beyond chance from which on residuals surely go together."""
+_MOST_ASKED = 3
+"""Third variables that are asked about an edge, those with the most evidence."""
+
+
+class _Third(NamedTuple):
+    """A variable with an edge to an edge's cause."""
+
+    node: int
+    edge: Edge
+
+
+def mark_confounding(
+    dag: Graph,
+    directions: Directions,
+    together: Float[np.ndarray, "node node"],
+    scores: Scores,
+    knowledge: Knowledge,
+    confidence: float,
+) -> Directions:
+    """Say for each edge whether a hidden common cause is ruled out, possible or likely; where it is likely, doubt it.
+
+    Args:
+        dag: The graph that was found.
+        directions: The evidence of its edges.
+        together: By how much log-likelihood beyond chance residuals of an edge's variables go together.
+        scores: Scores of families.
+        knowledge: What is known of the graph.
+        confidence: What rules a hidden common cause out must be sure by so much.
+    """
+    evidence = {(each.cause, each.effect): each for each in directions.evidence}
+    sure = [edge for edge, each in evidence.items() if each.present and each.directed]
+    apart = _thirds(dag, sure, evidence, joined=False)
+    joined = _thirds(dag, list(evidence), evidence, joined=True)
+    changes = [_turn(dag, *edge) for edge in sure]
+    changes += [_drop_third(dag, each) for each in (*apart, *joined)]
+    compared = compare_changes(scores, changes)[0] if changes else []
+    of_noise, of_thirds = compared[: len(sure)], compared[len(sure) :]
+    by_noise = {
+        edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, float(together[edge]), confidence)
+    }
+    telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
+    silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
+    likely = {edge for edge in evidence if deviations(together[edge]) > _DEPENDENT}
+    likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
+    ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
+    states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
+    return directions.with_confounding(states, together, knowledge)
+
+
+def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
+    """Say whether the noise tells the direction of an edge, and residuals are as good as independent.
+
+    A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it
+    comes from the prior, and tells nothing.
+    """
+    of_rows = turned.error**2 > turned.worse
+    return of_rows and surely_worse(turned.over_all, confidence) and together < _TOLERATED * turned.worse
+
+
+def _thirds(dag: Graph, edges: Sequence[Edge], evidence: Mapping[Edge, EdgeEvidence], *, joined: bool) -> list[_Third]:
+    """List for each edge variables with an edge to its cause: those that act on its effect, too, or have no edge to it.
+
+    Those with the most evidence come first.
+    """
+    adjacent, found = dag | dag.T, []
+    for i, j in edges:
+        if joined:
+            near = np.flatnonzero(dag[:, j] & adjacent[:, i]).tolist()
+        else:
+            near = [k for k, effect in edges if effect == i and not adjacent[k, j]]
+        near = sorted(near, key=lambda k: -evidence[(k, i) if dag[k, i] else (i, k)].absent)
+        found += [_Third(k, (i, j)) for k in near[:_MOST_ASKED]]
+    return found
+
+
+def _turn(dag: Graph, cause: int, effect: int) -> Change:
+    """Turn an edge while both its ends have the same other parents: independences do not change, and the noise tells.
+
+    What the cause acts on is left out of these.
+    """
+    later = nx.descendants(nx.DiGraph(dag), cause) | {cause}
+    others = sum(1 << node for node in np.flatnonzero(dag[:, cause] | dag[:, effect]).tolist() if node not in later)
+    return {
+        (effect, others): 1,
+        (cause, others | 1 << effect): 1,
+        (cause, others): -1,
+        (effect, others | 1 << cause): -1,
+    }
+
+
+def _drop_third(dag: Graph, third: _Third) -> Change:
+    """Leave out the third variable from what explains the effect without its cause."""
+    cause, effect = third.edge
+    others = families_of(dag)[effect][1] & ~(1 << cause) & ~(1 << third.node)
+    return {(effect, others): 1, (effect, others | 1 << third.node): -1}
+
+
+def _follow(
+    dag: Graph, sure: Collection[Edge], by_noise: set[Edge], telling: set[_Third], knowledge: Knowledge
+) -> set[Edge]:
+    """Return the edges that are no hidden common cause, by their noise or by another cause that surely points there.
+
+    It does so if its own edge is no hidden common cause, if knowledge says so, or if a further cause without an edge to
+    it points there, too: then the two are independent, whatever is hidden.
+    """
+    adjacent = dag | dag.T
+    ruled_out = set(by_noise)
+
+    def points(third: _Third) -> bool:
+        node, (cause, _) = third
+        meets = any(effect == cause and k != node and not adjacent[k, node] for k, effect in sure)
+        return (node, cause) in ruled_out or meets or bool(knowledge.impossible[cause, node])
+
+    while True:
+        found = {each.edge for each in telling if each.edge not in ruled_out and points(each)}
+        if not found:
+            return ruled_out
+        ruled_out |= found

@@ -1,0 +1,143 @@
+"""What the search says about common causes that no table has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import feddag
+from feddag import CausalGraph, EvidenceSearch, simulate
+from feddag.regression.residual_pairs import DEGREES, deviations, misfit, products
+
+SITES, ROWS = 4, 500
+
+
+def tables(draw) -> list[pd.DataFrame]:
+    rng = np.random.default_rng(5)
+    return [pd.DataFrame(draw(rng)) for _ in range(SITES)]
+
+
+def confounding(learned: EvidenceSearch, one: str, other: str) -> str:
+    table = learned.edge_evidence_
+    found = table[table.cause.isin((one, other)) & table.effect.isin((one, other))]
+    assert len(found) == 1, learned.dag_
+    return found.confounding.item()
+
+
+def skewed(rng) -> np.ndarray:
+    return rng.exponential(size=ROWS) - 1
+
+
+def instrument(rng) -> dict[str, np.ndarray]:
+    """Straight lines with normal noise: a -> b and d -> c, and a hidden common cause of b and c."""
+    hidden, a, d = rng.normal(size=(3, ROWS))
+    b = a + hidden + 0.6 * rng.normal(size=ROWS)
+    return {"a": a, "b": b, "c": d + hidden + 0.6 * rng.normal(size=ROWS), "d": d}
+
+
+def chain(rng) -> dict[str, np.ndarray]:
+    """Straight lines with normal noise: a -> b <- d, b -> c."""
+    a, d = rng.normal(size=(2, ROWS))
+    b = a + d + 0.6 * rng.normal(size=ROWS)
+    return {"a": a, "b": b, "c": b + 0.6 * rng.normal(size=ROWS), "d": d}
+
+
+def test_independent_residuals_go_together_by_chance_alone():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=(300, 400)), rng.exponential(size=(300, 400))
+    found = deviations(misfit(products(first, second), np.full(400, 300.0)))
+    assert abs(found.mean()) < 0.15
+    assert 0.9 < found.std() < 1.1
+
+
+def test_products_are_correlations_of_bounded_functions():
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(5000, 1))
+    found = products(values, values).reshape(DEGREES, DEGREES)
+    np.testing.assert_allclose(found, np.eye(DEGREES), atol=0.01)
+
+
+def test_a_hidden_cause_of_two_variables_is_likely_and_no_sure_direction():
+    def confounded(rng):
+        hidden = skewed(rng)
+        return {"b": hidden + 0.7 * skewed(rng), "c": hidden + 0.7 * skewed(rng)}
+
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(confounded))
+    assert confounding(learned, "b", "c") == "likely"
+    assert learned.graph_.undirected_edges == [("b", "c")]
+    assert learned.confounded_edges["likely"] in ((("b", "c"),), (("c", "b"),))
+
+
+def test_noise_that_is_not_normal_rules_a_hidden_cause_out():
+    def direct(rng):
+        cause = skewed(rng)
+        return {"b": cause, "c": cause + 0.7 * skewed(rng)}
+
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(direct))
+    assert learned.graph_.edges == [("b", "c")]
+    assert confounding(learned, "b", "c") == "ruled out"
+
+
+def test_straight_lines_with_normal_noise_leave_it_possible_but_for_another_cause():
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(chain))
+    assert learned.graph_.edges == [("a", "b"), ("b", "c"), ("d", "b")]
+    assert confounding(learned, "b", "c") == "ruled out"
+    assert confounding(learned, "a", "b") == confounding(learned, "d", "b") == "possible"
+
+
+def test_normal_noise_shows_a_hidden_cause_where_both_have_another_cause():
+    learned = EvidenceSearch(restarts=1, workers=1).fit(tables(instrument))
+    assert confounding(learned, "b", "c") == "likely"
+
+
+@pytest.mark.parametrize("sharing", ["auto", "graph"])
+def test_a_pag_joins_what_has_a_hidden_cause_by_two_heads(sharing):
+    learned = EvidenceSearch(sharing, restarts=1, workers=1, latent="allow").fit(tables(instrument))
+    truth = CausalGraph.admg(
+        [[0, 1, 0, 0], [0] * 4, [0] * 4, [0, 0, 1, 0]], [[0] * 4, [0, 0, 1, 0], [0, 1, 0, 0], [0] * 4], list("abcd")
+    )
+    assert learned.graph_ == truth.to_pag()
+    assert learned.graph_.bidirected_edges == [("b", "c")]
+
+
+def test_knowledge_enters_the_pag():
+    learned = EvidenceSearch(restarts=0, workers=1, latent="allow", required=[("a", "b")]).fit(tables(chain))
+    assert ("a", "b") in learned.graph_.edges
+
+
+def test_a_pag_survives_a_snapshot():
+    simulation = simulate(5, mechanism="mim", edges_per_node=1, sites=2, rows=200, seed=2, hidden=1)
+    learner = EvidenceSearch(restarts=0, workers=1, latent="allow").fit(simulation)
+    again = EvidenceSearch(restarts=0, workers=1, latent="allow").restore(*learner.snapshot())
+    assert again.graph_ == learner.graph_
+    assert again.confounded_edges == learner.confounded_edges
+
+
+def test_discrete_variables_and_experiments_are_marked_too():
+    rng = np.random.default_rng(3)
+    level = rng.integers(0, 2, 600)
+    table = pd.DataFrame({"group": pd.Categorical(level), "dose": level + 0.5 * rng.normal(size=600)})
+    learned = EvidenceSearch(restarts=0, workers=1).fit([table[:300], table[300:]])
+    assert confounding(learned, "group", "dose") == "possible"
+    drawn = simulate(4, mechanism="mim", sites=4, rows=300, seed=2, interventions=1)
+    learned = EvidenceSearch(restarts=0, workers=1, latent="allow").fit(drawn)
+    assert set(learned.edge_evidence_.confounding) <= {"ruled out", "possible", "likely"}
+
+
+@pytest.mark.parametrize("sharing", ["auto", "graph", "all"])
+def test_what_only_stands_for_the_site_is_no_edge(sharing):
+    """Each site has devices of its own, which shift and stretch what they measure."""
+    rng = np.random.default_rng(4)
+    measured = []
+    for site in range(5):
+        values = rng.normal(size=(300, 3)) * (1 + site / 2) + 4 * site
+        measured.append(pd.DataFrame(values, columns=["pressure", "flow", "volume"]))
+    assert abs(pd.concat(measured).corr().loc["pressure", "flow"]) > 0.7
+    learned = EvidenceSearch(sharing, restarts=0, workers=1).fit(measured)
+    assert learned.dag_.edge_count == 0
+
+
+def test_a_parameter_that_is_not_known_is_refused():
+    with pytest.raises(feddag.FeddagError, match="latent must be"):
+        EvidenceSearch(latent="maybe").fit(simulate(3, sites=2, rows=100))
