@@ -5,8 +5,8 @@
 
 For each method, the mean over all seeds of the F1 of adjacencies, arrow heads, edges -> and edges <->, against the true
 ADMG; of adjacencies and arrow heads between the PAGs of both; and, over all seeds, how many of the pairs that are only
-confounded it calls cause and effect, in its graph and in the PAG of it. `fci` is causal-learn's, on pooled rows; it returns a PAG, so that it has no
-figures of the first kind.
+confounded it calls cause and effect, in its graph and in the PAG of it. `fci` is causal-learn's, on pooled rows; it
+returns a PAG, so that it has no figures of the first kind.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def measure(name: str, cases: list[tuple[Tables, CausalGraph]]) -> str:
         surely += sum(pair in own.edges or pair[::-1] in own.edges for pair in confounded)
         pairs += len(confounded)
     means = " ".join(f"{value:6.2f}" for value in np.mean(figures, axis=0))
-    return f"{name:15} {means}   {called:3} and {surely:3} of {pairs:3}   {(time.monotonic() - started) / len(cases):6.1f} s"
+    seconds = (time.monotonic() - started) / len(cases)
+    return f"{name:15} {means}   {called:3} and {surely:3} of {pairs:3}   {seconds:6.1f} s"
 
 
 def main() -> None:
