@@ -29,6 +29,7 @@ def test_every_task_says_in_words_what_it_discloses():
     ("method", "regime", "parameters"),
     [
         ("notears", None, {}),
+        ("admg", None, {"it_inner": 4, "it_fl": 2, "it_max": 1}),
         ("notears-admm", None, {"it_max": 2}),
         ("notears-mlp-admm", None, {"it_max": 1, "hidden_units": 2}),
         ("search", None, {"restarts": 0}),

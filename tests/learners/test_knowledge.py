@@ -126,9 +126,10 @@ class TestObjectiveWithKnowledge:
         np.testing.assert_array_equal(changed, ~KNOWN.impossible & ~KNOWN.certain)
 
     def test_a_cycle_through_a_required_edge_counts_however_small_its_weight(self, model):
+        params = model.init(np.random.default_rng(0), 5)
         adjacency = jnp.zeros((5, 5)).at[1, 4].set(0.5).at[4, 0].set(0.5)
-        assert Objective(model, "log-det", 0.0, 0.03).h(adjacency) == 0
-        assert Objective(model, "log-det", 0.0, 0.03, KNOWN).h(adjacency) > 0.0
+        assert Objective(model, "log-det", 0.0, 0.03).h(params, adjacency) == 0
+        assert Objective(model, "log-det", 0.0, 0.03, KNOWN).h(params, adjacency) > 0.0
 
 
 def test_a_mask_is_certain_in_every_round_and_what_leaves_a_site_is_finite():

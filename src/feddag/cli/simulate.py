@@ -78,7 +78,7 @@ def simulate(
     console.print(f"  truth.csv: the graph behind them, with {edges} edges")
     if simulation.hidden:
         pairs = len(simulation.admg.bidirected_edges)
-        console.print(f"  truth.admg.csv: the same, with the {pairs} pairs that hidden variables join")
+        console.print(f"  truth.admg.csv: the same, with an edge <-> for each pair that hidden variables join: {pairs}")
         console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
     console.print(f"Learn it back with: feddag learn {out}/site-*.csv --out RUN", markup=False)
