@@ -37,7 +37,7 @@ def test_the_page_s_example_runs(tmp_path):
         ('"private-search"', '"search"', "privacy.rows needs the method private-search"),
         ("[privacy.rows]", '[data]\nscale = "site"\n[privacy.rows]', "data.scale = 'site' cannot stand beside"),
         ("[privacy.rows]", '[data]\nmissing = "impute"\n[privacy.rows]', "data.missing = 'impute' cannot stand beside"),
-        ("[privacy.rows]", "[trust]\nassess = true\n[privacy.rows]", "cannot be true beside privacy.rows"),
+        ("[privacy.rows]", "[trust]\nassess = true\n[privacy.rows]", "cannot be asked for beside privacy.rows"),
         ("[privacy.rows]", "[privacy]\nsecure_sum = false\n[privacy.rows]", "privacy.rows needs secure_sum"),
         (
             "[privacy.rows]",
