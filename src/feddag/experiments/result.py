@@ -198,7 +198,7 @@ def _joins(edge: tuple[str, str], graph: CausalGraph) -> bool:
 
 
 def reported_graphs(result: Result) -> list[CausalGraph] | None:
-    """Rebuild the graphs as reported: guessed directions open, doubtful edges out. None where the store does not say."""
+    """Rebuild the graphs as reported: guessed directions open, doubtful edges out; None if the store does not say."""
     import numpy as np  # noqa: PLC0415
 
     from feddag.graphs import CausalGraph  # noqa: PLC0415
