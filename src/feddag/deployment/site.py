@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,7 @@ from feddag.trust.tasks import MECHANISMS
 
 OWN_MECHANISMS = "mechanisms.csv"
 """The site's own file about its mechanisms, in what it remembers of the study."""
+_SECRET = "draws.key"
 
 
 def tables_folder() -> Path:
@@ -98,7 +100,8 @@ def build_site(
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
     keep = partial(_keep_mechanisms, study, folder, report)
-    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep)
+    silo_of_tasks = replace(silo, minimum_cell=policy.minimum_cell)
+    table = StudyTable(study, silo_of_tasks, keep=keep, secret=draws_secret(folder))
     return SiteEndpoint(
         folder,
         study_terms(study),
@@ -111,6 +114,16 @@ def build_site(
         policy=policy,
         report=report,
     )
+
+
+def draws_secret(folder: Path) -> bytes:
+    """Return what decides which rows a site draws again in a study: made at the site, and kept there over restarts."""
+    path = folder / _SECRET
+    if not path.exists():
+        with atomic_write(path, "wb") as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write(secrets.token_bytes(32))
+    return path.read_bytes()
 
 
 def _keep_mechanisms(
@@ -143,6 +156,7 @@ class StudyTable:
         silo: Silo,
         learner: FederatedLearner | None = None,
         keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+        secret: bytes = b"",
     ) -> None:
         """Stand ready.
 
@@ -151,12 +165,14 @@ class StudyTable:
             silo: The site's table.
             learner: The study's, for those who have built it already.
             keep: Takes what the site finds out about its own mechanisms, for the site alone.
+            secret: Decides which rows replicates draw; without one, a seed that all know does.
         """
         self.name = silo.name
         self._learner = learner or federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
         self._checks = set(trust_tasks(study))
         self._keep = keep
+        self._secret = secret
         self._silo = silo
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
@@ -193,7 +209,7 @@ class StudyTable:
         self._site = self._learner.site(silo, self._position)
         self._trust = TrustSite(silo) if self._checks else None
         for check in self._joint_checks:
-            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position))
+            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position, self._secret))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return the common units, if they are known, and the state of the learner's sites."""

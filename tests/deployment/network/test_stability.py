@@ -28,7 +28,10 @@ def silos_of(study):
         (LINEAR, True, ""),
     ],
 )
-def test_the_replicates_are_those_of_one_process(tmp_path, method, secure, data):
+def test_the_replicates_are_those_of_one_process_where_sites_draw_by_the_same_seed(
+    tmp_path, monkeypatch, method, secure, data
+):
+    monkeypatch.setattr("feddag.deployment.site.draws_secret", lambda folder: b"")
     study = study_of(method, secure=secure, more=data + BOOTSTRAPS)
     net = Net(tmp_path, study)
     result = net.run(net.server())
@@ -39,7 +42,8 @@ def test_the_replicates_are_those_of_one_process(tmp_path, method, secure, data)
     assert result.checks.stability.without == {}
 
 
-def test_the_graph_without_each_site_is_that_of_one_process(tmp_path):
+def test_the_graph_without_each_site_is_that_of_one_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("feddag.deployment.site.draws_secret", lambda folder: b"")
     study = study_of(SEARCH, more=f"{ANY_SITES}[trust]\nbootstraps = 1\nleave_one_out = true\n")
     net = Net(tmp_path, study)
     result = net.run(net.server())
