@@ -133,12 +133,13 @@ def check_graph(
     if replicates := study_replicates(study, learner):
         rows = study.federation.maximum_rows
         wanted["stability"] = lambda: replicates.learn(federation, maximum_weight=rows, progress=progress)
+    fewest = study.federation.minimum_sites
     if study.trust.mechanisms:
-        fewest = study.federation.minimum_sites
         wanted["mechanisms"] = lambda: mechanisms_of_sums(learner.guessed_graph, federation, study.columns, fewest)
     if study.trust.effects:
         wanted["effects"] = lambda: tuple(
-            effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
+            effect_of_sums(learner, federation, study.kinds, *pair, minimum_sites=fewest)
+            for pair in study.trust.effects
         )
     if candidates := Candidates.of(study):
         rows = study.federation.maximum_rows

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from feddag.deployment.cells import check_cells
+from feddag.deployment.cells import check_cells, check_experiments
 from feddag.deployment.server import check_graph, learn
 from feddag.deployment.study_tasks import (
     SET_SCALE,
@@ -74,6 +74,7 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     row_privacy = study_terms(study).row_privacy
     if row_privacy is not None:
         policy.check_row_privacy(row_privacy)
+    check_experiments(study, fewest)
     check_cells(study, silo, policy)
 
 

@@ -1,8 +1,8 @@
 """Stability on any engine: all replicates learn side by side, each site draws its own rows, and only sums leave it.
 
-`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. There a seed that
-all know decides which rows are drawn. On a network each site draws by a secret of its own: who knew how often each row
-counts in each of many sums could solve them for the rows.
+`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. There the seed
+decides which rows are drawn. On a network each site draws by a secret of its own: who knew how often each row counts in
+each of many sums could solve them for the rows.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
 
 def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_its_numbers_still_count(net):
     learner = net.learn()[0]
-    before = {name: net.sites[name]._numbers.numbers for name in NAMES}
+    before = {name: net.sites[name]._table.numbers for name in NAMES}
     shutil.rmtree(net.folder / "journal")
     with pytest.raises(FeddagError):
         net.learn()
@@ -356,7 +356,7 @@ def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_i
     again = net.learn()[0]
     np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
     for name in NAMES:
-        assert net.sites[name]._numbers.numbers >= before[name] > 0
+        assert net.sites[name]._table.numbers >= before[name] > 0
 
 
 def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):
