@@ -93,8 +93,8 @@ KNOWN = (
         "Replicates",
         "test_replicates",
         ("known_draws",),
-        "keep to the study, and solve the sums of 50 bootstraps for the rows: three sites of 10 to 12, whose numbers of "
-        "rows are known",
+        "keep to the study, and solve the sums of 50 bootstraps for the rows: three sites of 10 to 12, whose row "
+        "counts are known",
         "not there: 33 of 33 rows while draws had a public seed",
     ),
     Attack(

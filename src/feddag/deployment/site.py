@@ -31,6 +31,7 @@ from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.side_by_side import JointSite
 from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.federation.tables import TableMemory
 from feddag.files import atomic_write
 from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
@@ -49,6 +50,11 @@ def tables_folder() -> Path:
     """Return where this user's sites remember their tables: `FEDDAG_STATE`, or the system's place for such files."""
     state = os.environ.get("FEDDAG_STATE") or os.environ.get("XDG_STATE_HOME", "~/.local/state") + "/feddag"
     return Path(state).expanduser() / "tables"
+
+
+def released_before(silo: Silo) -> int:
+    """Return how many numbers have left a table in all studies so far."""
+    return TableMemory(tables_folder(), silo, limit=None, minimum_cell=1).numbers
 
 
 def check_site(study: Study, silo: Silo, policy: Policy) -> None:

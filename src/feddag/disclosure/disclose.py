@@ -148,7 +148,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         study=study.digest,
         site=silo.name,
         sites=len(study.sites),
-        rounds=len(course.tasks),
+        rounds=course.rounds,
         numbers=course.numbers,
         fewest_sites=_fewest_sites(study, policy, course),
         protected=study.privacy.secure_sum,
