@@ -12,8 +12,6 @@ from feddag.study import Study
 
 SEARCH = 'name = "search"\nparameters = { restarts = 0 }'
 AVERAGING = 'name = "feddag"\nparameters = { it_max = 3, it_inner = 400, model = "linear", sharing = "all" }'
-    'name = "feddag"\nparameters = { it_max = 3, it_inner = 400, it_fl = 200, model = "linear", sharing = "all" }'
-)
 
 
 def study_of(method: str, more: str = "", variables: int = 4) -> Study:
