@@ -18,7 +18,7 @@ from feddag.federation import Federation, InProcess
 from feddag.federation.counting import CountingFederation
 from feddag.federation.protocol import Answer, Stateless, Task
 from feddag.learners.federated import FederatedLearner
-from feddag.learners.search.tasks import NEIGHBOURHOODS, SCORES
+from feddag.learners.search.tasks import COMMON_SCORES, NEIGHBOURHOODS, SCORES
 from feddag.parallel import as_finished
 from feddag.silos import Silo
 from feddag.study import Study
@@ -29,8 +29,9 @@ ROUNDS_WITH_STATE = 5
 OF_REPLICATES = frozenset(spec.name for spec in REPLICATE_TASKS)
 """Names of tasks that nobody replays who does not know how sites draw their rows."""
 _TABLES_PER_CALL = 4
-_ABOUT_FAMILIES = (NEIGHBOURHOODS.name, SCORES.name)
+_ABOUT_FAMILIES = (NEIGHBOURHOODS.name, SCORES.name, COMMON_SCORES.name)
 """Questions whose answer about a family is the same whatever other families are asked for beside it."""
+_OF_A_FAMILY = ("children", "parents")
 _MOST_FAMILIES = 256
 """In joined questions, unless a single one has more: larger ones save no more time, and take memory."""
 
@@ -121,16 +122,38 @@ def join_questions(course: Course) -> Course:
         if task.name not in _ABOUT_FAMILIES:
             joined.append(task)
             continue
-        alike = (task.name, task.participants, task.arrays["reference"].tobytes())
+        others = (array.tobytes() for name, array in sorted(task.arrays.items()) if name not in _OF_A_FAMILY)
+        alike = (task.name, task.participants, *others)
         place = places.get(alike)
         if place is None or len(joined[place].arrays["children"]) + len(task.arrays["children"]) > _MOST_FAMILIES:
             places[alike] = len(joined)
             joined.append(task)
         else:
             arrays = joined[place].arrays
-            both = {name: np.concatenate([arrays[name], task.arrays[name]]) for name in ("children", "parents")}
+            both = {name: np.concatenate([arrays[name], task.arrays[name]]) for name in _OF_A_FAMILY}
             joined[place] = replace(joined[place], arrays={**arrays, **both})
     return replace(course, tasks=tuple(joined))
+
+
+def thin_questions(course: Course, most: int, rng: np.random.Generator) -> Course:
+    """Return the questions with scores of so many families at most, drawn at random, for each kind of score.
+
+    Scores of a thousand families are functions of the same few regressions: some of them tell nearly what all do.
+    """
+    left: dict[str, np.ndarray] = {}
+    for name in _ABOUT_FAMILIES:
+        count = sum(len(task.arrays["children"]) for task in course.tasks if task.name == name)
+        left[name] = rng.permutation(count) < most
+    tasks = []
+    for task in course.tasks:
+        if task.name in left:
+            families = len(task.arrays["children"])
+            kept, left[task.name] = left[task.name][:families], left[task.name][families:]
+            some = {name: task.arrays[name][kept] for name in _OF_A_FAMILY}
+            tasks += [replace(task, arrays={**task.arrays, **some})] if kept.any() else []
+        else:
+            tasks.append(task)
+    return replace(course, tasks=tuple(tasks))
 
 
 def keeps_state(study: Study, silo: Silo) -> bool:
