@@ -10,11 +10,12 @@ from typing import Any
 from feddag.deployment.study_tasks import SET_SCALE, federated_learner, study_replicates
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
+from feddag.federation.calls import Call, UnansweredError
 from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
 from feddag.federation.identities import Trust
 from feddag.federation.journal import Journal
 from feddag.federation.protocol import Federation
-from feddag.federation.server_endpoint import Call, ServerEndpoint, UnansweredError
+from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale

@@ -6,7 +6,6 @@ It knows nothing of how messages travel. An engine hands it requests by name, an
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import threading
@@ -28,7 +27,7 @@ from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
-from feddag.federation.refusals import Refusal, RefusedError
+from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
 from feddag.federation.row_privacy import RowLedger, RowPrivacy
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
@@ -141,7 +140,7 @@ class SiteEndpoint:
         self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
         self._row_ledgers = _row_ledgers(folder, self._table.folders, policy) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
-        self._refusals = _RefusalCount(folder / _REFUSALS)
+        self._refusals = RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
         self._busy = threading.Lock()
         if self._path.exists():
@@ -316,8 +315,9 @@ class SiteEndpoint:
         numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
         try:
             self._table.charge(self._answer_digest(), numbers)
-            for ledger in self._row_ledgers if self._terms.row_privacy else ():
-                ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
+            if self._terms.row_privacy is not None:
+                for ledger in self._row_ledgers:
+                    ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
@@ -435,29 +435,6 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 
 _OF_THE_SUM = ("accept", "mask", "confirm", "reveal")
 """Requests whose messages other participants have made."""
-
-
-class _RefusalCount:
-    """How often a site has refused in a study: who asks again and again is not answered any more."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self.count = int(json.loads(path.read_bytes())) if path.exists() else 0
-        except (TypeError, ValueError):
-            raise FeddagError(f"{path} does not say how often this site has refused. Restore it from a copy.") from None
-
-    def check(self, site: str, most: int) -> None:
-        if self.count >= most:
-            raise FeddagError(
-                f"Site {site!r} has refused {self.count} requests in this study and answers nothing more. See its log "
-                "for the reasons; then begin a new study."
-            )
-
-    def add(self) -> None:
-        self.count += 1
-        with atomic_write(self._path) as stream:
-            json.dump(self.count, stream)
 
 
 def _finite(array: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, NAMES, SIMULATION, Net, study_of
 
 from feddag.federation.audit import verify
+from feddag.federation.calls import OutOfReachError
 from feddag.federation.policy import Policy
-from feddag.federation.server_endpoint import OutOfReachError
 from feddag.federation.site_endpoint import audit_log
 from feddag.trust import edge_stability
 
