@@ -12,7 +12,7 @@ import pytest
 import feddag
 from feddag import AssumptionWarning, EvidenceSearch, simulate
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.checks import COPIES, DEPENDENT, OUTLIERS, Checks
+from feddag.learners.search.checks import COPIES, DEPENDENT, OUTLIERS, Checks, Doubts
 from feddag.learners.search.directions import Directions, EdgeEvidence
 from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
@@ -222,10 +222,11 @@ def test_doubt_opens_all_edges_into_a_variable_and_no_others():
     for i, j in pairwise(range(4)):
         graph[i, j] = 1
     evidence = [EdgeEvidence(i, i + 1, 9.0, 1.0, 9.0, 1.0, present=True, directed=True) for i in range(3)]
-    doubted = Directions(graph, evidence).doubt([2], [], Knowledge.of(NAMES, (), (), (), ()))
+    doubts = Doubts([2], [], [], np.zeros((4, 4), bool))
+    doubted = Directions(graph, evidence).doubt(doubts, Knowledge.of(NAMES, (), (), (), ()))
     assert [each.directed for each in doubted.evidence] == [True, False, True]
     np.testing.assert_array_equal(np.argwhere(doubted.graph & doubted.graph.T), [[1, 2], [2, 1]])
-    known = Directions(graph, evidence).doubt([2], [], Knowledge.of(NAMES, (("x1", "x2"),), (), (), ()))
+    known = Directions(graph, evidence).doubt(doubts, Knowledge.of(NAMES, (("x1", "x2"),), (), (), ()))
     assert all(each.directed for each in known.evidence)
 
 
