@@ -25,8 +25,8 @@ _REMEDIES = {
     "Leave out one of them.",
     ATOMS: "The directions of edges at such a column are left open. Make two columns of it (whether it has this value, "
     "and the other values), or declare it ordinal.",
-    IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all but the "
-    "most precise of them.",
+    IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
+    "but the most precise of them.",
     DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
 }
