@@ -36,7 +36,7 @@ _LEAST_SHARE = 0.005
 """Of the variance: a weaker dependence, however certain, is no reason for doubt."""
 _MOST_ROWS = 0.5
 """What each site says of columns holds if sites with so much of all rows say it."""
-_EDGES, _SHARE_OF_EDGES = 3, 0.5
+_EDGES, _SHARE_OF_EDGES = 3, 2 / 3
 """A column is imprecise if errors of measurement would explain so many of its edges, and such a share of them."""
 
 _SURELY_DIFFERENT = 5.0
