@@ -110,7 +110,7 @@ class LearnOptions:
     missing: Annotated[
         Missing | None,
         typer.Option(
-            help="Refuse missing values, drop rows that have any, or impute the site's median (or commonest level).",
+            help="Refuse missing values, drop rows that have any, or impute values of the site's own by the rest.",
             show_default="error",
         ),
     ] = None
