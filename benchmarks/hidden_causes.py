@@ -144,7 +144,9 @@ def _pooled(case: Case) -> np.ndarray:
     return np.concatenate(tables)
 
 
-def measure_pags(kind: str, seeds: Sequence[int], nodes: int, hidden: int | None, tetrad: str | None) -> list[list[str]]:
+def measure_pags(
+    kind: str, seeds: Sequence[int], nodes: int, hidden: int | None, tetrad: str | None
+) -> list[list[str]]:
     """Return a row of the second table for each method."""
     figures: dict[str, list[list[float]]] = {}
     seconds = np.zeros(2)

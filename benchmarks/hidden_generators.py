@@ -1,8 +1,8 @@
 """Draw tables with common causes that no table has: by the package's simulator, and by generators of their own.
 
-Those of their own differ from the simulator in what could matter: hidden variables act as strongly as observed ones, all
-sites have one model, columns have units of their own, and without hidden variables the same model is drawn with their
-effects left out.
+Those of their own differ from the simulator in what could matter: hidden variables act as strongly as observed ones, no
+pair is joined by two of them, columns have units of their own, and without hidden variables the same model is drawn
+with their effects left out.
 """
 
 from __future__ import annotations
