@@ -8,6 +8,7 @@ import typer
 from feddag.cli.disclosure import show_figures
 from feddag.cli.monitoring import Health, LogFormatOption, Systemd, service_options, watching
 from feddag.cli.options import command
+from feddag.cli.proxies import ProxyOption
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
 from feddag.deployment.logs import LogFormat, speaker
@@ -36,6 +37,7 @@ def site(
         Path | None,
         typer.Option(metavar="FILE", help="What may leave the site, as TOML; strict unless given.", show_default=False),
     ] = None,
+    proxy: ProxyOption = None,
     health: Health = None,
     log_format: LogFormatOption = "text",
     systemd: Systemd = False,
@@ -49,6 +51,7 @@ def site(
     opened = engine().open_site(kit)
     if systemd:
         rest = ["--data", absolute(data), *([] if policy is None else ["--policy", str(policy.absolute())])]
+        rest += [] if proxy is None else ["--proxy", proxy.without_password()]
         typer.echo(systemd_unit(opened, "site", [*service_options(kit, health, log_format), *rest]), nl=False)
         return
     study = opened.study()
@@ -75,7 +78,7 @@ def site(
     else:
         how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
         _show_disclosure(found, log_format, how_to_get_all)
-    raise typer.Exit(opened.run(data, policy, followed))
+    raise typer.Exit(opened.run(data, policy, followed, proxy))
 
 
 def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy) -> Disclosure:
