@@ -15,7 +15,8 @@
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`; of each row, in `[privacy.rows]`: `epsilon`, `delta`, `rows_per_person`,      |
 |                     | `expected_rows`; of sites, in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds` |
-| `[trust]`           | what sites on a network do with the learned graph: `assess` (hold it against their rows),   |
+| `[trust]`           | what sites on a network do besides learning: `tables` (warn before the fit, by sums), and   |
+|                     | with the learned graph `assess` (hold it against their rows),                               |
 |                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables), |
 |                     | `grid` (parameters to compare)                                                              |
 
@@ -169,6 +170,8 @@ class TrustTerms:
     """Pairs of a cause and an effect whose total effect is estimated."""
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
     """Values of the method's parameters whose combinations are compared by rows that sites lay aside."""
+    tables: bool = False
+    """Whether sums tell before the fit what is missing, and warn of what is seldom meant."""
 
     def document(self) -> dict[str, Any]:
         """Return the content of the file's table: what is off by default stands there only where it is on."""
@@ -178,6 +181,7 @@ class TrustTerms:
             "mechanisms": self.mechanisms,
             "effects": [list(pair) for pair in self.effects],
             "grid": dict(self.grid),
+            "tables": self.tables,
         }
         return {"assess": self.assess} | {key: value for key, value in further.items() if value}
 
@@ -396,7 +400,7 @@ _TABLES = {
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential", "rows"),
-    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid"),
+    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid", "tables"),
     "differential": ("epsilon", "delta", "clip", "rounds"),
     "rows": ("epsilon", "delta", "rows_per_person", "expected_rows"),
 }
@@ -729,6 +733,7 @@ def _trust(
         table.take("mechanisms", constraints.boolean, False),
         tuple((cause, effect) for cause, effect in table.take("effects", constraints.edges, [])),
         table.take("grid", _GRID, {}),
+        table.take("tables", constraints.boolean, False),
     )
     asked = [key for key, value in asdict(terms).items() if value]
     if asked and privacy.noisy:

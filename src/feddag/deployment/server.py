@@ -25,6 +25,7 @@ from feddag.trust.effects import effect_of_sums
 from feddag.trust.graph_checks import GraphChecks
 from feddag.trust.mechanisms import mechanisms_of_sums
 from feddag.trust.sortability import is_unit_free
+from feddag.trust.tables import look_at_tables
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ def build_server(
 def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
     """Have the sites join, agree on units, learn, and check the graph. Resume where the journal ends."""
     not_assessed: list[str] = []
+    before: list[str] = []
+
+    def report_before(message: str) -> None:
+        before.append(message)
+        report(message)
 
     def report_check(message: str) -> None:
         not_assessed.append(message)
@@ -71,7 +77,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
 
     try:
         server.open()
-        learner = learn(study, server, progress)
+        learner = learn(study, server, progress, report_before)
         rounds_of_fit = server.rounds_taken
         checks = check_graph(study, learner, server, report_check, progress)
     finally:
@@ -89,6 +95,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
             "seconds": server.seconds,
             "sums": {site: server.sums_of[site] for site in server.sites},
             "not_assessed": " ".join(not_assessed) or None,
+            "before_the_fit": before,
         }
     }
     spent = spent_privacy(study, server.rounds)
@@ -105,9 +112,18 @@ def journal_note(from_journal: int, rounds: int) -> str:
     return f"{from_journal} of {rounds} rounds come from the server's journal: no site was asked for them again."
 
 
-def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
-    """Agree on common units if the study says so, then learn."""
+def learn(
+    study: Study,
+    federation: Federation,
+    progress: Progress,
+    report: Callable[[str], None] = lambda message: None,
+) -> FederatedLearner:
+    """Look at the tables and agree on common units if the study says so, then learn."""
     learner = federated_learner(study)
+    if study.trust.tables:
+        found = look_at_tables(federation, study.kinds, study.federation.minimum_sites)
+        for line in (found.account, *(f"Warning: {warning}" for warning in found.warnings)):
+            report(line)
     if study.preparation.scale == "federated":
         moments = common_scale(federation)
         SET_SCALE.ask(federation, 0, moments._asdict())

@@ -18,6 +18,7 @@ from feddag.deployment.study_tasks import (
     federated_learner,
     joint_checks,
     known_tasks,
+    look_tasks,
     study_tasks,
     trust_tasks,
 )
@@ -37,6 +38,7 @@ from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
 from feddag.trust.sites import MechanismFit, TrustSite
+from feddag.trust.tables import TableSite
 from feddag.trust.tasks import MECHANISMS
 
 OWN_MECHANISMS = "mechanisms.csv"
@@ -53,7 +55,7 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     """Refuse to take part where the study cannot run, or the site's policy does not allow it."""
     policy.check_sharing(federated_learner(study).shares)
     policy.check_names(known_tasks())
-    policy.check_tasks(federated_learner(study).tasks(study.columns, len(study.sites)))
+    policy.check_tasks(federated_learner(study).tasks(study.columns, len(study.sites)) | look_tasks(study))
     policy.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
     fewest = max(policy.minimum_sites, study.federation.minimum_sites)
     if study.privacy.secure_sum and fewest > 1 and study.federation.quorum <= len(study.sites) // 2:
@@ -98,7 +100,7 @@ def build_site(
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
     keep = partial(_keep_mechanisms, study, folder, report)
-    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep)
+    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep, tell=report)
     return SiteEndpoint(
         folder,
         study_terms(study),
@@ -143,6 +145,7 @@ class StudyTable:
         silo: Silo,
         learner: FederatedLearner | None = None,
         keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+        tell: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Stand ready.
 
@@ -151,6 +154,7 @@ class StudyTable:
             silo: The site's table.
             learner: The study's, for those who have built it already.
             keep: Takes what the site finds out about its own mechanisms, for the site alone.
+            tell: Takes what the site finds out about its own table, for its operator alone.
         """
         self.name = silo.name
         self._learner = learner or federated_learner(study)
@@ -158,6 +162,7 @@ class StudyTable:
         self._checks = set(trust_tasks(study))
         self._keep = keep
         self._silo = silo
+        self._tables = TableSite(silo, len(study.sites), study.digest, tell) if study.trust.tables else None
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
@@ -169,6 +174,8 @@ class StudyTable:
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of the method, of common units, or of the checks of the graph."""
+        if self._tables is not None and task.name.startswith("tables."):
+            return self._tables.answer(task)
         if task.name == SET_SCALE.name:
             self._begin(ColumnScale(**task.arrays))
             return Answer(1.0, {"done": np.array(1.0)})

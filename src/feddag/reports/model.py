@@ -379,6 +379,7 @@ def _lost_sites(run: Run) -> list[Block]:
         texts.append(journal_note(federation["from_journal"], rounds))
     if federation.get("not_assessed"):
         texts.append(federation["not_assessed"])
+    texts += federation.get("before_the_fit", [])
     return [Bullets(tuple(texts), "warnings")] if texts else []
 
 
