@@ -74,7 +74,7 @@ def connected_to(federation: Federation, port: int) -> list[str]:
 @pytest.mark.slow  # .ci/run runs it
 @needs("tinyproxy")
 def test_a_study_runs_through_a_proxy_that_wants_a_password_and_outlives_its_restart(tmp_path):
-    method = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, it_fl = 100 }'
+    method = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 1, it_inner = 400, it_fl = 50 }'
     federation = Federation(tmp_path, method, sites=3, policy="maximum_numbers_per_value = 1000")
     port = free_port()
     through = {"FEDDAG_PROXY": f"http://{USER}@127.0.0.1:{port}"}
@@ -195,9 +195,9 @@ def test_sites_reach_the_server_through_a_reverse_proxy_that_passes_tls_on(setti
     modules = f"load_module {module};" if module.exists() else ""
     file = tmp_path / "proxy.conf"
     file.write_text(settings.format(port=port, server=federation.port, folder=tmp_path, modules=modules))
-    for name in federation.names:
-        start = federation.kits[name] / "startup" / "fed_client.json"
-        start.write_text(start.read_text().replace(f"localhost:{federation.port}", f"localhost:{port}"))
+    for name in (*federation.names, "analyst"):
+        for start in (federation.kits[name] / "startup").glob("fed_*.json"):
+            start.write_text(start.read_text().replace(str(federation.port), str(port)))
     try:
         with serving(tmp_path, port, *command, file):
             federation.start()
