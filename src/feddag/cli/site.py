@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +73,7 @@ def site(
     for warning in table_warnings([silo]):
         say(f"Warning: {warning}")
     try:
-        found = _disclosure(study, silo, opened.memory(study), rules)
+        found = _disclosure(study, silo, opened.memory(study), rules, say)
     except FeddagError as error:  # a site may take part without figures
         say(f"What leaves was not measured: {error}")
     else:
@@ -81,10 +82,11 @@ def site(
     raise typer.Exit(opened.run(data, policy, followed, proxy))
 
 
-def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy) -> Disclosure:
-    """Return what will leave: all figures if the kit has them, else those that take seconds, once."""
+def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy, say: Callable[[str], None]) -> Disclosure:
+    """Return what will leave: all figures if the kit has them, else those that take little time, once."""
     found = kept_for(memory, study, silo)
     if found is None:
+        say("The study runs once on made-up tables, to find out what will leave. Then this site connects.")
         found = disclose_quickly(study, silo, policy)
         keep(memory, found)
     return found

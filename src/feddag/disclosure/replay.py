@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import joblib
@@ -64,6 +64,8 @@ class Course:
     numbers: int
     finished: bool
     """Whether these are all questions, not the first rounds only."""
+    by_task: Mapping[str, int] = field(default_factory=dict)
+    """The numbers that it releases, by the name of the task."""
 
     @cached_property
     def rosters(self) -> list[list[str]]:
@@ -144,7 +146,7 @@ def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = 
             check_graph(study, learn(study, recorder, lambda status: None), recorder)
         except _EnoughError:
             finished = False
-    return Course(study, tuple(recorder.tasks), recorder.total, finished)
+    return Course(study, tuple(recorder.tasks), recorder.total, finished, dict(recorder.numbers))
 
 
 def answers(

@@ -74,7 +74,9 @@ def connected_to(federation: Federation, port: int) -> list[str]:
 @pytest.mark.slow  # .ci/run runs it
 @needs("tinyproxy")
 def test_a_study_runs_through_a_proxy_that_wants_a_password_and_outlives_its_restart(tmp_path):
-    method = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 1, it_inner = 400, it_fl = 50 }'
+    method = (
+        'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 1, it_inner = 400, it_fl = 50 }'
+    )
     federation = Federation(tmp_path, method, sites=3, policy="maximum_numbers_per_value = 1000")
     port = free_port()
     through = {"FEDDAG_PROXY": f"http://{USER}@127.0.0.1:{port}"}

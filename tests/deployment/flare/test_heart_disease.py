@@ -113,14 +113,17 @@ def test_the_graph_and_the_verdict_are_those_of_one_process(finished, here):
     np.testing.assert_allclose(run.result().edge_scores_, learner.edge_scores_, rtol=1e-4, atol=1e-6)
     there, expected = run.assessment(), assess(learner, silos)
     assert (there.verdict, there.warnings) == (expected.verdict, expected.warnings)
-    assert [each.rival for each in there.held_out] == [each.rival for each in expected.held_out]
+    assert [each.graph for each in there.held_out] == [each.graph for each in expected.held_out]
+    for name in ("score", "difference", "error"):
+        found, wanted = ([getattr(each, name) for each in all_.held_out] for all_ in (there, expected))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-8)
 
 
 def test_stability_and_effects_are_those_of_one_process(finished, here):
     run, (learner, silos) = Run.open(finished.folder / "run"), here
     there, expected = run.stability_table(), edge_stability(learner, silos, bootstraps=BOOTSTRAPS).table()
     assert there[["cause", "effect"]].equals(expected[["cause", "effect"]])
-    for name in ("frequency", "directed"):
+    for name in ("frequency", "direction_frequency"):
         np.testing.assert_allclose(there[name], expected[name])
     effect = run.effects_kept()[EFFECT]
     together = [each for each in total_effect(learner, silos, *EFFECT).estimates if each.site == "all sites"]
@@ -133,8 +136,7 @@ def test_stability_and_effects_are_those_of_one_process(finished, here):
 def test_the_report_has_all_that_was_found_and_what_left_a_site(finished):
     run, site = finished.folder / "run", "hungarian"
     made = finished.command(
-        *("disclosure", finished.study_file, "--data", finished.tables[site], "--site", site),
-        *("--log", finished.memory(site) / "audit.jsonl", "--out", run / "disclosure.json", "--jobs", 1),
+        *("disclosure", "--log", finished.memory(site) / "audit.jsonl", "--out", run / "disclosure.json"),
     )
     assert made.returncode == 0, made.stderr
     shown = finished.command("report", run, "--out", finished.folder / "report.md")
