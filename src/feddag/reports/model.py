@@ -379,8 +379,12 @@ def _lost_sites(run: Run) -> list[Block]:
         texts.append(journal_note(federation["from_journal"], rounds))
     if federation.get("not_assessed"):
         texts.append(federation["not_assessed"])
-    texts += federation.get("before_the_fit", [])
-    return [Bullets(tuple(texts), "warnings")] if texts else []
+    account = federation.get("tables", {}).get("account")
+    texts += federation.get("tables", {}).get("warnings", [])
+    return [
+        *([Paragraph(f"{account}.")] if account else []),
+        *([Bullets(tuple(texts), "warnings")] if texts else []),
+    ]
 
 
 def _what_left_a_site(run: Run) -> str:

@@ -31,7 +31,11 @@ class NetOf(Net):
 
 
 def findings(net) -> list[str]:
-    return net.run(net.server()).record["federation"]["before_the_fit"]
+    """Return the account of the tables, and the warnings, of the record; the server reports them, too."""
+    found = net.run(net.server()).record["federation"]["tables"]
+    assert found["account"] in net.told
+    assert all(f"Warning: {warning}" in net.told for warning in found["warnings"])
+    return [found["account"], *found["warnings"]]
 
 
 def own(net, site) -> str:
@@ -46,7 +50,8 @@ def with_column(name, change):
 def test_tables_as_they_should_be_are_only_counted(tmp_path, secure):
     net = NetOf(tmp_path, study_of('name = "notears"', secure=secure, more=TABLES))
     result = net.run(net.server())
-    assert result.record["federation"]["before_the_fit"] == ["All sites together: 300 rows read; missing values: none"]
+    account = "All sites together: 300 rows read; missing values: none"
+    assert result.record["federation"]["tables"] == {"account": account, "warnings": []}
     assert result.learner.graph_.edges == in_process(study_of('name = "notears"')).graph_.edges
     assert not any("its spread" in text or "same table" in text for text in net.told)
 
@@ -64,7 +69,7 @@ def test_missing_values_are_summed_over_sites_and_what_they_cost_is_told(tmp_pat
         "All sites together: 300 rows read, 252 of them left out for missing values; missing values: "
         f"{COLUMNS[1]!r} 252, {COLUMNS[2]!r} 20"
     )
-    assert told[1].startswith("Warning: 252 of 300 rows of all sites are dropped for missing values.")
+    assert told[1].startswith("252 of 300 rows of all sites are dropped for missing values.")
     assert f"leave {COLUMNS[1]!r} out, or impute" in told[1]
 
 
@@ -77,7 +82,7 @@ def test_a_column_in_another_unit_is_told_and_its_site_by_itself_alone(tmp_path)
     change = with_column(COLUMNS[0], lambda frame: frame[COLUMNS[0]] / 1000)
     net = NetOf(tmp_path, study_of('name = "notears"', more=TABLES), **{safe(odd): change})
     (warning,) = findings(net)[1:]
-    assert warning.startswith(f"Warning: Column {COLUMNS[0]!r} is more than 50 times smaller at a site than")
+    assert warning.startswith(f"Column {COLUMNS[0]!r} is more than 50 times smaller at a site than")
     assert not any(name in warning for name in NAMES)
     assert f"column {COLUMNS[0]!r}: its spread is 0.00" in own(net, odd)
     assert not any("its spread" in own(net, name) for name in NAMES if name != odd)
@@ -92,7 +97,7 @@ def test_a_column_that_is_twice_another_is_told(tmp_path, sites, where):
         **{safe(name): change for name in sites},
     )
     warnings = findings(net)[1:]
-    expected = f"Warning: Column {COLUMNS[3]!r} is a straight line of column {COLUMNS[1]!r} in every row {where}."
+    expected = f"Column {COLUMNS[3]!r} is a straight line of column {COLUMNS[1]!r} in every row {where}."
     assert warnings[0].startswith(expected)
 
 
@@ -100,14 +105,14 @@ def test_doubled_rows_are_told(tmp_path):
     change = lambda frame: frame.loc[np.repeat(frame.index, 2)].reset_index(drop=True)  # noqa: E731
     net = NetOf(tmp_path, study_of('name = "notears"', more=TABLES), **{safe(NAMES[1]): change})
     (warning,) = findings(net)[1:]
-    assert warning.startswith("Warning: Every row stands at least twice at some sites.")
+    assert warning.startswith("Every row stands at least twice at some sites.")
 
 
 def test_one_table_under_two_names_is_told_to_the_two(tmp_path):
     twin = SIMULATION.silos[0].to_frame()
     net = NetOf(tmp_path, study_of('name = "notears"', more=TABLES), **{safe(NAMES[3]): lambda frame: twin})
     (warning,) = findings(net)[1:]
-    assert warning.startswith("Warning: Sites have the same table, value by value (at some sites)")
+    assert warning.startswith("Sites have the same table, value by value (at some sites)")
     for name in NAMES:
         assert ("another site has the same table" in own(net, name)) == (name in (NAMES[0], NAMES[3]))
 
