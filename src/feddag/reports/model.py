@@ -244,6 +244,10 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
         "If rows were selected by something that the variables act on (only patients who were admitted, for example), "
         "arrows may reflect that selection.",
     ]
+    if any(edge.doubtful for edge in drawing.edges):
+        texts.insert(
+            1, "A pale line is doubtful: the evidence does not settle that it is there, or redrawn tables lack it."
+        )
     if drawing.graph.allows_hidden_causes:
         texts.insert(1, _ABOUT_CIRCLES)
     if drawing.graph.undirected_edges:
