@@ -141,15 +141,6 @@ def test_a_method_that_keeps_a_state_has_numbers_for_each_round():
     assert "every further round releases about 9 more" in figures(found)[0].sentence
 
 
-def test_many_bootstraps_are_counted_by_a_few():
-    study = _study('name = "search"\nparameters = { restarts = 0 }', "[trust]\nbootstraps = 8")
-    silo = _silo(study)
-    course = record_course(study, [replace(silo, name=f"s{place}") for place in range(3)])
-    found = disclose_quickly(study, silo)
-    assert found.study == study.digest
-    assert found.numbers == pytest.approx(course.numbers, rel=0.2)
-
-
 def test_rows_are_looked_for_in_averages_too():
     study = _study('name = "feddag"\nparameters = { model = "linear", it_inner = 20, it_fl = 10 }')
     found = disclose(study, _silo(study), seed=3, share=0.1)

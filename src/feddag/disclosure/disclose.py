@@ -14,7 +14,7 @@ from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, h
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
 from feddag.disclosure.release import release_membership
-from feddag.disclosure.replay import Course, answers, join_questions, record_course
+from feddag.disclosure.replay import Course, answers, join_questions, record_course, thin_questions
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.rosters import fewest_sites
@@ -22,10 +22,11 @@ from feddag.silos import Silo
 from feddag.silos.cells import fewest_rows as rows_of_rarest_cell
 from feddag.silos.interventions import target_mask
 from feddag.study import Study
-from feddag.trust.replicates import REPLICATE_TASKS
 
 MOST_ROWS = 300
 """Of a made-up table whose answers are costly: fewer rows tell more of each, so that the figures err to that side."""
+MOST_FAMILIES = 150
+"""Whose scores are replayed, of each kind of score."""
 MOST_RECORDED_ROWS = 30_000
 """Of all sites together, while the questions are recorded."""
 
@@ -65,8 +66,6 @@ _SMALL_TABLE = 20
 _FEW_ROWS, _MORE_BASES = 100, 4
 """In a table of few rows, what one of them moves depends much on the others."""
 _LEAST_REFERENCE = 300
-_TRIED_BOOTSTRAPS = 2
-"""Each of a study's bootstraps takes the time of a fit, and releases about as many numbers as the others."""
 
 
 def disclose(
@@ -119,11 +118,8 @@ def attack_course(
 def disclose_quickly(study: Study, silo: Silo, policy: Policy | None = None) -> Disclosure:
     """Return the figures that need no replay of many tables: all but membership and hidden values."""
     study, rng = _with_sites(study, silo.name), np.random.default_rng(1)
-    tried = replace(study, trust=replace(study.trust, bootstraps=min(study.trust.bootstraps, _TRIED_BOOTSTRAPS)))
-    course = record_course(tried, _tables(Population(silo), study, silo.name, silo.rows, rng), rounds_with_state=1)
-    untried = study.trust.bootstraps - tried.trust.bootstraps
-    more = course.by_task.get(REPLICATE_TASKS[0].name, 0) * untried // _TRIED_BOOTSTRAPS
-    return replace(_figures(study, silo, policy or Policy(), course), numbers=course.numbers + more)
+    course = record_course(study, _tables(Population(silo), study, silo.name, silo.rows, rng), rounds_with_state=1)
+    return _figures(study, silo, policy or Policy(), course)
 
 
 def _with_sites(study: Study, name: str) -> Study:
@@ -154,7 +150,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         study=study.digest,
         site=silo.name,
         sites=len(study.sites),
-        rounds=len(course.tasks),
+        rounds=course.rounds,
         numbers=course.numbers,
         fewest_sites=_fewest_sites(study, policy, course),
         protected=study.privacy.secure_sum,
@@ -204,7 +200,7 @@ class _Replay:
         # where some sites are drawn for each sum, a sum of so many stands for all
         self._names = [site.name for site in course.study.sites][: min(len(task.participants) for task in course.tasks)]
         self._done, self._progress = 0, progress
-        course = join_questions(course)
+        course = join_questions(thin_questions(course, MOST_FAMILIES, rng))
         probe = [self._silo(population.draw(_SMALL_TABLE, rng)) for _ in range(2)]
         additive = _additive(course, population, probe)
         exact = bool(additive.mean() > 0.5)

@@ -20,10 +20,13 @@ from flare_processes import PATIENCE, Federation
 
 from feddag.deployment.demo import free_port
 from feddag.deployment.flare.provisioning import provision
+from feddag.deployment.server import check_graph, learn
+from feddag.deployment.site import StudyTable, draws_secret
+from feddag.federation import InProcess
 from feddag.federation.policy import Policy
 from feddag.runs import Run
 from feddag.study import Study
-from feddag.trust import assess, edge_stability, total_effect
+from feddag.trust import assess, total_effect
 from postgres_process import IN_AN_ADDRESS, PASSWORD, postgres
 from snippets import ROOT
 
@@ -111,7 +114,11 @@ def test_the_graph_and_the_verdict_are_those_of_one_process(finished, here):
 
 def test_stability_and_effects_are_those_of_one_process(finished, here):
     run, (learner, silos) = Run.open(finished.folder / "run"), here
-    there, expected = run.stability_table(), edge_stability(learner, silos, bootstraps=BOOTSTRAPS).table()
+    sites = [StudyTable(finished.study, each, secret=draws_secret(finished.memory(each.name))) for each in silos]
+    with InProcess(sites, 1) as federation:  # each site draws rows by a secret of its own
+        fitted = learn(finished.study, federation, lambda status: None)
+        expected = check_graph(finished.study, fitted, federation).stability.table()
+    there = run.stability_table()
     assert there[["cause", "effect"]].equals(expected[["cause", "effect"]])
     for name in ("frequency", "direction_frequency"):
         np.testing.assert_allclose(there[name].astype(float), expected[name].astype(float))
