@@ -13,9 +13,9 @@ from feddag.deployment.engines import engine
 from feddag.deployment.logs import LogFormat, speaker
 from feddag.deployment.preflight import check_network, describe_terms
 from feddag.deployment.service import absolute, systemd_unit
-from feddag.deployment.site import check_site
+from feddag.deployment.site import check_site, released_before
 from feddag.deployment.study_tasks import study_tasks
-from feddag.disclosure import Disclosure, disclose_quickly, figures
+from feddag.disclosure import Disclosure, check_budget, disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
@@ -73,6 +73,9 @@ def site(
     except FeddagError as error:  # a site may take part without figures
         say(f"What leaves was not measured: {error}")
     else:
+        new = not audit_log(opened.memory(study)).exists()
+        if new and (warning := check_budget(study, found, rules, released_before(silo))):
+            say(f"Warning: {warning}")
         how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
         _show_disclosure(found, log_format, how_to_get_all)
     raise typer.Exit(opened.run(data, policy, followed))

@@ -10,11 +10,12 @@ from typing import Any
 from feddag.deployment.study_tasks import SET_SCALE, federated_learner, study_replicates
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
+from feddag.federation.calls import Call, UnansweredError
 from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
 from feddag.federation.identities import Trust
 from feddag.federation.journal import Journal
 from feddag.federation.protocol import Federation
-from feddag.federation.server_endpoint import Call, ServerEndpoint, UnansweredError
+from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale
@@ -133,12 +134,13 @@ def check_graph(
     if replicates := study_replicates(study, learner):
         rows = study.federation.maximum_rows
         wanted["stability"] = lambda: replicates.learn(federation, maximum_weight=rows, progress=progress)
+    fewest = study.federation.minimum_sites
     if study.trust.mechanisms:
-        fewest = study.federation.minimum_sites
         wanted["mechanisms"] = lambda: mechanisms_of_sums(learner.guessed_graph, federation, study.columns, fewest)
     if study.trust.effects:
         wanted["effects"] = lambda: tuple(
-            effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
+            effect_of_sums(learner, federation, study.kinds, *pair, minimum_sites=fewest)
+            for pair in study.trust.effects
         )
     if candidates := Candidates.of(study):
         rows = study.federation.maximum_rows

@@ -14,7 +14,7 @@ from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, h
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
 from feddag.disclosure.release import release_membership
-from feddag.disclosure.replay import Course, answers, join_questions, record_course
+from feddag.disclosure.replay import Course, answers, join_questions, record_course, thin_questions
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.rosters import fewest_sites
@@ -25,6 +25,8 @@ from feddag.study import Study
 
 MOST_ROWS = 300
 """Of a made-up table whose answers are costly: fewer rows tell more of each, so that the figures err to that side."""
+MOST_FAMILIES = 150
+"""Whose scores are replayed, of each kind of score."""
 MOST_RECORDED_ROWS = 30_000
 """Of all sites together, while the questions are recorded."""
 
@@ -148,7 +150,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         study=study.digest,
         site=silo.name,
         sites=len(study.sites),
-        rounds=len(course.tasks),
+        rounds=course.rounds,
         numbers=course.numbers,
         fewest_sites=_fewest_sites(study, policy, course),
         protected=study.privacy.secure_sum,
@@ -198,7 +200,7 @@ class _Replay:
         # where some sites are drawn for each sum, a sum of so many stands for all
         self._names = [site.name for site in course.study.sites][: min(len(task.participants) for task in course.tasks)]
         self._done, self._progress = 0, progress
-        course = join_questions(course)
+        course = join_questions(thin_questions(course, MOST_FAMILIES, rng))
         probe = [self._silo(population.draw(_SMALL_TABLE, rng)) for _ in range(2)]
         additive = _additive(course, population, probe)
         exact = bool(additive.mean() > 0.5)
