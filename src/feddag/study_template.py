@@ -105,7 +105,7 @@ name = "{method}"                     # see: feddag methods
 parameters = {parameters}
 
 [data]
-missing = "error"                     # error; drop: rows with missing values; impute: median, or commonest level
+missing = "error"                     # error; drop: rows with missing values; impute: values that go with the row
 scale = "none"                        # none; site: by each site's own moments; federated: by those of all together
 
 # What is known of the graph beforehand.

@@ -346,7 +346,7 @@ def _preparation(run: Run) -> str:
     missing = {
         "error": "tables with missing values were refused",
         "drop": "rows with missing values were left out",
-        "impute": "missing values were replaced by the site's median or commonest level",
+        "impute": "missing values were replaced by values of the site's own that go with the rest of the row",
     }[prepared.missing]
     scale = {
         "none": "units are as they are",

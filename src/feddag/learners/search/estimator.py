@@ -250,7 +250,7 @@ class EvidenceSearch(FederatedLearner):
             scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
             checks = coordinator.check(best.dag)
-            directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
