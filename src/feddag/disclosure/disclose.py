@@ -87,7 +87,7 @@ def disclose(
         seed: The figures are a function of study, table and seed.
         share: How many of the usual number of tables and rows to try: fewer make the figures less certain.
         jobs: Processes to compute in.
-        progress: Is told how many of the made-up tables have answered.
+        progress: Takes how many of the made-up tables have answered, and of how many.
 
     Returns:
         All five figures.
