@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 DEGREES = 4
 """The number of polynomials: a pair of residuals has the square of so many products."""
 _STEP = 0.1
-"""The step to which a site rounds products, in standard deviations of chance: more digits would tell about single rows."""
+"""Sites round products to it, in standard deviations of chance: more digits would tell about single rows."""
 
 
 def products(
