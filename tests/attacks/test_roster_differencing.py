@@ -104,6 +104,19 @@ def second_study(folder: Path) -> Result:
     return _result([first, *later], len(later))
 
 
+def study_that_begins_anew(folder: Path) -> Result:
+    """Have the study begin anew, under the next number or as one that follows, and ask then without the victim."""
+    first = server_of(folder, AVERAGING)
+    first.go_on()
+    assert first.ask() is not None
+    anew = ("attempt = 2", f'follows = "{first.terms.study}"')
+    later = [server_of(folder, AVERAGING, first=line, kit=f"kit-{place}") for place, line in enumerate(anew)]
+    for server in later:
+        server.go_on()
+        server.ask(members=OTHERS)
+    return _result([first, *later], len(later))
+
+
 def second_study_of_levels(folder: Path) -> Result:
     """Have tables of nothing but answers from 0 to 4 in a study without the victim, and without one of the columns."""
     tables = {site: (table.rank(pct=True) * 4).round() for site, table in registries().items()}
@@ -263,6 +276,7 @@ ATTACKS = (
     new_session,
     after_a_restart,
     second_study,
+    study_that_begins_anew,
     second_study_of_levels,
     second_study_of_rows_in_another_order,
     second_study_of_a_few_rows_less,
@@ -320,6 +334,7 @@ FORGETFUL = [(RosterLedger, "enter", always(None)), (SecureSite, "confirm", _pro
         (lost_at_each_phase, FORGETFUL),
         (question_worded_anew, [*FORGETFUL, (SecureSite, "stands_for", always(False))]),
         (second_study, [(RosterLedger, "enter", always(None))]),
+        (study_that_begins_anew, [(RosterLedger, "enter", always(None))]),
         (second_study_of_levels, [(table_memory, "_TELLING_CHANGES", 100)]),
         (second_study_of_rows_in_another_order, [(table_memory, "_is_alike", always(False))]),
         (second_study_of_a_few_rows_less, [(table_memory, "_check_difference", always(None))]),
