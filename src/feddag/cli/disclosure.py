@@ -131,7 +131,7 @@ def _before(
     with _shown_progress() as progress:
         found = disclose(study, silo, policy=rules, seed=seed, jobs=jobs or joblib.cpu_count(), progress=progress)
     try:
-        warning = check_budget(study, found, rules, 0 if opened is None else released_before(silo))
+        warning = check_budget(study, found, rules, 0 if opened is None else released_before(silo, rules))
     except FeddagError as error:
         warning = str(error)
     if warning is not None:
