@@ -69,9 +69,8 @@ def main() -> None:
     )
     print("| sums | numbers | per value | AUC | found at 5 % | hidden value, sd | of new rows | CPU seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for rows in (50, 150):
-        for name, method in {"graph": graph, "auto": auto, "all": everything}.items():
-            show(f'search, "{name}", 3 x {rows} rows', clinical(rows, given.seed), method, given.seed, given.jobs)
+    for name, method, rows in (("graph", graph, 50), ("auto", auto, 150), ("all", everything, 150)):
+        show(f'search, "{name}", 3 x {rows} rows', clinical(rows, given.seed), method, given.seed, given.jobs)
     show("covariances, 3 x 150 rows", clinical(150, given.seed), 'name = "notears"', given.seed, given.jobs)
     silo, *_ = simulate(10, mechanism="gp", sites=1, rows=5000, seed=given.seed).silos
     show('search, "auto", 10 variables, 3 x 5,000 rows', silo.to_frame(), auto, given.seed, given.jobs)
