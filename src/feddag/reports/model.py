@@ -245,6 +245,10 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
         "If rows were selected by something that the variables act on (only patients who were admitted, for example), "
         "arrows may reflect that selection.",
     ]
+    if any(edge.doubtful for edge in drawing.edges):
+        texts.insert(
+            1, "A pale line is doubtful: the evidence does not settle that it is there, or redrawn tables lack it."
+        )
     if drawing.graph.allows_hidden_causes:
         texts.insert(1, _ABOUT_CIRCLES)
     if drawing.graph.undirected_edges:
@@ -380,7 +384,12 @@ def _lost_sites(run: Run) -> list[Block]:
         texts.append(journal_note(federation["from_journal"], rounds))
     if federation.get("not_assessed"):
         texts.append(federation["not_assessed"])
-    return [Bullets(tuple(texts), "warnings")] if texts else []
+    account = federation.get("tables", {}).get("account")
+    texts += federation.get("tables", {}).get("warnings", [])
+    return [
+        *([Paragraph(f"{account}.")] if account else []),
+        *([Bullets(tuple(texts), "warnings")] if texts else []),
+    ]
 
 
 def _what_left_a_site(run: Run) -> str:
