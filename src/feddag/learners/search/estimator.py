@@ -251,10 +251,12 @@ class EvidenceSearch(FederatedLearner):
             directions = coordinator.weigh(best.dag, self.confidence)
             checks = coordinator.check(best.dag)
             directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
+            # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
+            absent = [] if self.keep_doubtful else directions.doubtful
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
-                pag = coordinator.find_pag(best.dag, directions, keep_doubtful=self.keep_doubtful)
+                pag = coordinator.find_pag(best.dag, directions, absent)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()
