@@ -78,7 +78,7 @@ def site(
         say(f"What leaves was not measured: {error}")
     else:
         new = not audit_log(opened.memory(study)).exists()
-        if new and (warning := check_budget(study, found, rules, released_before(silo))):
+        if new and (warning := check_budget(study, found, rules, released_before(silo, rules))):
             say(f"Warning: {warning}")
         how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
         _show_disclosure(found, log_format, how_to_get_all)

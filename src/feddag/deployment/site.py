@@ -54,9 +54,9 @@ def tables_folder() -> Path:
     return Path(state).expanduser() / "tables"
 
 
-def released_before(silo: Silo) -> int:
-    """Return how many numbers have left a table in all studies so far."""
-    return TableMemory(tables_folder(), silo, limit=None, minimum_cell=1).numbers
+def released_before(silo: Silo, policy: Policy) -> int:
+    """Return how many numbers have left a table in all studies so far; refuse one that was a little different then."""
+    return TableMemory(tables_folder(), silo, limit=None, minimum_cell=policy.minimum_cell).numbers
 
 
 def check_site(study: Study, silo: Silo, policy: Policy) -> None:

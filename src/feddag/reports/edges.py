@@ -76,7 +76,7 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
     """Describe each edge of the graph, the strongest first."""
     learner, stability = run.result(), run.stability_table()
     meaning, values = edge_values(run)
-    graph = learner.graph_
+    graph = learner.drawn_graph
     edges = graph.marked_edges
     found = [
         edge_value(

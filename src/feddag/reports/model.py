@@ -50,7 +50,8 @@ def build_report(run: Run) -> Report:
         FeddagError: If the run has not finished.
     """
     learner = run.result()
-    drawing = GraphDrawing(learner.graph_, describe_edges(run), edge_values(run)[0], lay_out(learner.graph_))
+    graph = learner.drawn_graph
+    drawing = GraphDrawing(graph, describe_edges(run), edge_values(run)[0], lay_out(graph))
     return Report(
         _title(run),
         _lead(run),
@@ -266,8 +267,8 @@ _ABOUT_CIRCLES = (
 def _about_hidden_causes(graph: CausalGraph) -> str:
     if graph.allows_hidden_causes:
         return (
-            "The method allows for common causes that nobody measured. Where a line has a circle or two heads, do not "
-            "take it for the effect of one variable on the other."
+            "Common causes that nobody measured are allowed for. Where a line has a circle or two heads, do not take "
+            "it for the effect of one variable on the other."
         )
     return (
         "A common cause that nobody measured can add an arrow, or reverse one. The method assumes that there is none."
