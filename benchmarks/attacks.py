@@ -71,6 +71,7 @@ KNOWN = (
             "new_session",
             "after_a_restart",
             "second_study",
+            "study_that_begins_anew",
             "second_study_of_levels",
             "second_study_of_rows_in_another_order",
             "third_study_of_columns_that_were_apart",

@@ -104,6 +104,19 @@ def second_study(folder: Path) -> Result:
     return _result([first, *later], len(later))
 
 
+def study_that_begins_anew(folder: Path) -> Result:
+    """Have the study begin anew, under the next number or as one that follows, and ask then without the victim."""
+    first = server_of(folder, AVERAGING)
+    first.go_on()
+    assert first.ask() is not None
+    anew = ("attempt = 2", f'follows = "{first.terms.study}"')
+    later = [server_of(folder, AVERAGING, first=line, kit=f"kit-{place}") for place, line in enumerate(anew)]
+    for server in later:
+        server.go_on()
+        server.ask(members=OTHERS)
+    return _result([first, *later], len(later))
+
+
 def second_study_of_levels(folder: Path) -> Result:
     """Have tables of nothing but answers from 0 to 4 in a study without the victim, and without one of the columns."""
     tables = {site: (table.rank(pct=True) * 4).round() for site, table in registries().items()}
@@ -130,6 +143,7 @@ def second_study_of_a_few_rows_less(folder: Path) -> Result:
     """Have a study of a variable that some rows lack, so that they are dropped: the rest is about these rows."""
     tables, tries, studies = registries(), (1, 4), []
     studies.append(server_of(folder, tables=tables))
+    studies[0].go_on()
     refused = 0
     for lacking in tries:
         fewer = {site: table.iloc[lacking:] for site, table in tables.items()}
@@ -138,7 +152,6 @@ def second_study_of_a_few_rows_less(folder: Path) -> Result:
         except FeddagError as error:
             refused += f"would tell about {lacking} row" in str(error)
     for server in studies:
-        server.go_on()
         server.close()
     return Result(len(tries), len(studies) - 1, Counter({"not joined": refused}))
 
@@ -263,6 +276,7 @@ ATTACKS = (
     new_session,
     after_a_restart,
     second_study,
+    study_that_begins_anew,
     second_study_of_levels,
     second_study_of_rows_in_another_order,
     second_study_of_a_few_rows_less,
@@ -320,9 +334,10 @@ FORGETFUL = [(RosterLedger, "enter", always(None)), (SecureSite, "confirm", _pro
         (lost_at_each_phase, FORGETFUL),
         (question_worded_anew, [*FORGETFUL, (SecureSite, "stands_for", always(False))]),
         (second_study, [(RosterLedger, "enter", always(None))]),
+        (study_that_begins_anew, [(RosterLedger, "enter", always(None))]),
         (second_study_of_levels, [(table_memory, "_TELLING_CHANGES", 100)]),
         (second_study_of_rows_in_another_order, [(table_memory, "_is_alike", always(False))]),
-        (second_study_of_a_few_rows_less, [(table_memory, "_check_difference", always(None))]),
+        (second_study_of_a_few_rows_less, [(table_memory.TableMemory, "_check_rows", always(None))]),
         (third_study_of_columns_that_were_apart, [(table_memory, "table_folders", _first_folder)]),
         (over_rounds, [(RosterLedger, "enter", always(None))]),
         (sums_that_no_site_knows_all_of, [(RosterLedger, "enter", _of_own_sums)]),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from feddag import FeddagError
-from feddag.federation.tables import table_folders
+from feddag.federation.tables import TableMemory, table_folders
 from feddag.silos import Silo
 
 
@@ -75,12 +75,18 @@ def test_another_table_is_not_taken_for_it(tables: Path, other: np.ndarray):
 
 
 @pytest.mark.parametrize("other", [VALUES[:-1], VALUES[4:, :2], np.vstack([VALUES, VALUES[:3] + 1.0])])
-def test_a_table_of_a_few_rows_more_or_less_is_refused(tables: Path, other: np.ndarray):
-    table_folders(tables, silo(VALUES), 5)
+def test_a_table_of_a_few_rows_more_or_less_is_refused_once_numbers_have_left(tables: Path, other: np.ndarray):
+    def memory(values: np.ndarray) -> TableMemory:
+        return TableMemory(tables, silo(values), limit=None, minimum_cell=5)
+
+    first, waiting = memory(VALUES), memory(other)
+    first.charge("answer", 3)
     rows = abs(len(other) - 60)
-    with pytest.raises(FeddagError, match=f"would tell about {rows} rows? alone, and minimum_cell is 5"):
-        table_folders(tables, silo(other), 5)
-    assert table_folders(tables, silo(VALUES), 5) == table_folders(tables, silo(VALUES[:-5]), 5)
+    for begin in (lambda: memory(other), lambda: waiting.charge("another", 3)):
+        with pytest.raises(FeddagError, match=f"would tell about {rows} rows? alone, and minimum_cell is 5"):
+            begin()
+    first.charge("a further one", 3)
+    assert memory(VALUES[:-5]).folders == first.folders
 
 
 def test_columns_that_were_apart_bring_both_memories_together(tables: Path):

@@ -25,9 +25,9 @@ from feddag.study import Study
 
 MOST_ROWS = 300
 """Of a made-up table whose answers are costly: fewer rows tell more of each, so that the figures err to that side."""
-MOST_FAMILIES = 150
+MOST_FAMILIES = 80
 """Whose scores are replayed, of each kind of score."""
-MOST_RECORDED_ROWS = 30_000
+MOST_RECORDED_ROWS = 12_000
 """Of all sites together, while the questions are recorded."""
 
 Progress = Callable[[int, int], None]
@@ -59,7 +59,7 @@ class _Effort:
 
 _ADDITIVE = _Effort(0, 6000, 60, 200, 1, 40, 15, 3500)
 """Answers add up over rows: a row's influence is the same in any table, and quickly found in a small one."""
-_SCORES = _Effort(120, 0, 48, 96, 1, 20, 5, 20_000)
+_SCORES = _Effort(96, 0, 48, 80, 1, 14, 5, 20_000)
 _WITH_STATE = _Effort(60, 0, 30, 60, 1, 12, 5, 20_000, most_rows=100)
 """Each answer is a phase of learning."""
 _SMALL_TABLE = 20
@@ -87,7 +87,7 @@ def disclose(
         seed: The figures are a function of study, table and seed.
         share: How many of the usual number of tables and rows to try: fewer make the figures less certain.
         jobs: Processes to compute in.
-        progress: Is told how many of the made-up tables have answered.
+        progress: Takes how many of the made-up tables have answered, and of how many.
 
     Returns:
         All five figures.

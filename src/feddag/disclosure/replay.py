@@ -202,7 +202,7 @@ def answers(
         silos: The tables.
         chosen: Which numbers to return.
         jobs: Processes to spread the tables over.
-        advance: Is told how many tables are done since the last call.
+        advance: Takes how many tables are done since the last call.
     """
     found = np.empty((len(silos), len(chosen)))
     starts = range(0, len(silos), _TABLES_PER_CALL)

@@ -83,7 +83,7 @@ class SiteCalls:
                 del replies[site]
 
     def lose_slow(self) -> None:
-        """Who was too slow to join can do so with the next job only."""
+        """Give up sites that were too slow to join: they can do so with the next job only."""
         for site in list(self._slow):
             del self._slow[site]
             self._lose(site, "too slow")

@@ -313,7 +313,7 @@ class ServerEndpoint:
         return round_.sum_message()
 
     def _agreeing(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
-        """Those answers that have the form that most have."""
+        """Return the answers that have the form that most have, and turn the other sites away."""
         if not answers:
             return {}
         forms = {site: _form(answer) for site, answer in answers.items()}
@@ -324,7 +324,7 @@ class ServerEndpoint:
         return {site: answer for site, answer in answers.items() if forms[site] == common}
 
     def _within_weight(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
-        """Those answers whose weight the study allows."""
+        """Return the answers whose weight the study allows, and turn the other sites away."""
         most = self._terms.maximum_rows
         for site, answer in answers.items():
             if answer.weight > most:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,9 @@ class TableMemory:
             limit: The most numbers that may leave for each value; `None` counts without an end.
             minimum_cell: Refuse a table that differs from an earlier one by fewer rows.
         """
-        self.folders = table_folders(tables, silo, minimum_cell)
+        self.folders = table_folders(tables, silo)
+        self._silo, self._minimum_cell = silo, minimum_cell
+        self._check_rows()
         self._rosters = [RosterLedger(folder / "rosters.json") for folder in self.folders]
         self._numbers = [
             NumberBudget(folder / "numbers.json", values=silo.values.size, limit=limit) for folder in self.folders
@@ -67,8 +69,25 @@ class TableMemory:
 
     def charge(self, answer: str, numbers: int) -> None:
         """Count the numbers of an answer before they leave; refuse them beyond the limit."""
+        self._check_rows()  # another study of the same table may have begun meanwhile
+        for folder in self.folders:
+            rows = _read_rows(folder)
+            if self._silo.rows not in rows["counts"]:
+                _write(folder / _ROWS, {**rows, "counts": sorted({*rows["counts"], self._silo.rows})})
         for budget in self._numbers:
             budget.charge(answer, numbers)
+
+    def _check_rows(self) -> None:
+        """Refuse a table of which a few rows more or less have entered sums."""
+        for count in {count for folder in self.folders for count in _read_rows(folder)["counts"]}:
+            differing = abs(self._silo.rows - count)
+            if 0 < differing < self._minimum_cell:
+                raise FeddagError(
+                    f"Site {self._silo.name!r}: the table has {self._silo.rows} rows in this study, and had {count} in "
+                    f"an earlier one. Sums of both would tell about {differing} row{'s' * (differing > 1)} alone, and "
+                    f"minimum_cell is {self._minimum_cell}. Take the same rows in all studies: keep one extract, and "
+                    "leave out of it what lacks a value of any study's variables."
+                )
 
     def enter(
         self,
@@ -84,7 +103,7 @@ class TableMemory:
             ledger.enter(site, answer, members, minimum_sites, known)
 
 
-def table_folders(tables: Path, silo: Silo, minimum_cell: int = 1) -> list[Path]:
+def table_folders(tables: Path, silo: Silo) -> list[Path]:
     """Return the folders that remember a table, a new one if nothing of it was seen before."""
     tables.mkdir(parents=True, exist_ok=True, mode=0o700)
     columns, sketches = _fingerprints(silo), list(_sketches(silo.values))
@@ -92,32 +111,19 @@ def table_folders(tables: Path, silo: Silo, minimum_cell: int = 1) -> list[Path]
     for path in sorted(tables.glob(f"*/{_COLUMNS}")):
         known, rows = json.loads(path.read_bytes()), _read_rows(path.parent)
         if set(known) & set(columns) or any(_is_alike(sketch, rows["sketch"]) for sketch in sketches):
-            _check_difference(silo, rows["counts"], minimum_cell)
             folders.append(path.parent)
-            columns_now, rows_now = {*known, *columns}, _with(rows, silo.rows, sketches)
+            columns_now, sketch_now = {*known, *columns}, _joined(rows["sketch"], sketches)
             if columns_now != set(known):
                 _write(path, sorted(columns_now))
-            if rows_now != rows:
-                _write(path.parent / _ROWS, rows_now)
+            if sketch_now != rows["sketch"]:
+                _write(path.parent / _ROWS, {**rows, "sketch": sketch_now})
     if folders:
         return folders
     folder = tables / columns[0][:16]
     folder.mkdir(exist_ok=True, mode=0o700)
     _write(folder / _COLUMNS, columns)
-    _write(folder / _ROWS, _with({"counts": [], "sketch": []}, silo.rows, sketches))
+    _write(folder / _ROWS, {"counts": [], "sketch": _joined([], sketches)})
     return [folder]
-
-
-def _check_difference(silo: Silo, counts: Iterable[int], minimum_cell: int) -> None:
-    for count in counts:
-        differing = abs(silo.rows - count)
-        if 0 < differing < minimum_cell:
-            raise FeddagError(
-                f"Site {silo.name!r}: the table has {silo.rows} rows in this study, and had {count} in an earlier one. "
-                f"Sums of both would tell about {differing} row{'s' * (differing > 1)} alone, and minimum_cell is "
-                f"{minimum_cell}. Take the same rows in all studies: keep one extract, and leave out of it what lacks "
-                "a value of any study's variables."
-            )
 
 
 def _fingerprints(silo: Silo) -> list[str]:
@@ -157,9 +163,8 @@ def _is_alike(sketch: Collection[int], known: Iterable[int]) -> bool:
     return len(set(sketch) & set(known)) >= _ALIKE * len(sketch)
 
 
-def _with(rows: Mapping[str, Any], count: int, sketches: Iterable[Iterable[int]]) -> dict[str, Any]:
-    known = {*rows["sketch"], *(digest for sketch in sketches for digest in sketch)}
-    return {"counts": sorted({*rows["counts"], count}), "sketch": sorted(known)}
+def _joined(known: Iterable[int], sketches: Iterable[Iterable[int]]) -> list[int]:
+    return sorted({*known, *(digest for sketch in sketches for digest in sketch)})
 
 
 def _read_rows(folder: Path) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from numpy.polynomial import legendre
 from scipy.stats import rankdata
 
 _DEGREES = (2, 3, 4)
-"""Of the polynomials. The first is the mean, which the regression itself has explained."""
+"""The number of polynomials. The first is the mean, which the regression itself has explained."""
 _RIDGE = 1.0
 _DETERMINED = 1e-6
-"""Of a standardised variable whose causes leave less than this unexplained, the residuals are rounding."""
+"""If its causes leave less than this unexplained of a standardised variable, the residuals are rounding."""
 _SHIFT = 0.05
 """By which the slope of shapes is measured, in distances between the quartiles."""
 _OFTEN, _TIMES = 0.2, 3.0

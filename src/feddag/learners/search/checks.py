@@ -33,7 +33,7 @@ _REMEDIES = {
 _CERTAIN = 4.0
 """Standard deviations beyond chance from which on a dependence counts."""
 _LEAST_SHARE = 0.005
-"""Of the variance: a weaker dependence, however certain, is no reason for doubt."""
+"""The least share of the variance: a weaker dependence, however certain, is no reason for doubt."""
 _MOST_ROWS = 0.5
 """What each site says of columns holds if sites with so much of all rows say it."""
 _EDGES, _SHARE_OF_EDGES = 3, 2 / 3
@@ -72,9 +72,9 @@ class Checks(NamedTuple):
     atoms: Float[np.ndarray, " node"]
     """The share of the rows that are at sites where one value of a variable is far commoner than all others."""
     imprecise: Float[np.ndarray, "share node node"]
-    """Of edges: the share of the rows that are at sites where errors of measurement would explain it."""
+    """For each edge the share of the rows that are at sites where errors of measurement would explain it."""
     together: Float[np.ndarray, "node node"]
-    """Of edges: by how much log-likelihood beyond chance both variables' residuals go together.
+    """For each edge by how much log-likelihood beyond chance both variables' residuals go together.
 
     Not a number where there is no edge, or where one of the two is discrete.
     """
