@@ -47,7 +47,14 @@ RESULTS = (
         "federation run",
         "deployment/network/test_trust.py::test_the_assessment_is_that_of_one_process",
     ),
-    Result("warnings before the fit", "learn", (), "", "", "not yet"),
+    Result(
+        "warnings before the fit",
+        "learn",
+        ("tables",),
+        "federation run",
+        "deployment/network/test_tables.py::test_a_column_in_another_unit_is_told_and_its_site_by_itself_alone",
+        "which site, and outliers, in the site's own terminal only",
+    ),
     Result(
         "stability: bootstraps",
         "stability",

@@ -170,6 +170,18 @@ def test_stability_is_the_confidence_where_it_is_known(copied, notears_run):
     assert drawing.edges[0].numbers["hangs on site"] == "Lyon"
 
 
+def test_an_edge_that_redrawn_tables_often_lack_is_drawn_pale(copied, notears_run, page_of):
+    folder = copied(notears_run)
+    first, *others = load(folder).graph_.edges
+    rows = [{"cause": cause, "effect": effect, "frequency": 1.0} for cause, effect in others]
+    rows.append({"cause": first[0], "effect": first[1], "frequency": 0.5})
+    pd.DataFrame(rows).to_csv(folder / "stability.csv", index=False)
+    assert [(edge.source, edge.target) for edge in describe_edges(Run.open(folder)) if edge.doubtful] == [first]
+    page = page_of(folder)
+    assert len(page.all("g", "doubtful")) == 1
+    assert "A pale line is doubtful" in page.text
+
+
 def test_the_evidence_of_a_search_is_the_confidence(run_of):
     run = Run.open(run_of("search", ["a", "b", "c"], restarts=0))
     edges = describe_edges(run)

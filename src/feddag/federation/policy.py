@@ -168,10 +168,10 @@ class Policy:
                 )
 
     def check_tasks(self, tasks: Iterable[str]) -> None:
-        """Refuse to take part in a study whose method asks what the site does not answer."""
+        """Refuse to take part in a study that asks what the site does not answer."""
         if forbidden := self.forbidden(tasks):
             asked = ", ".join(map(repr, forbidden))
-            raise self._refusal("tasks", f"the study's method asks for {asked}", "Choose another method")
+            raise self._refusal("tasks", f"the study asks for {asked}", "Have the study ask less")
 
     def forbidden(self, tasks: Iterable[str]) -> list[str]:
         """Return those tasks that the site does not answer."""

@@ -14,8 +14,8 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import ndtri
-from scipy.stats import rankdata
+
+from feddag.silos.quantiles import normal_quantiles
 
 SHARES = (0.05, 0.1)
 """The shares of a column's variance that errors of measurement may make up."""
@@ -31,8 +31,7 @@ def explained_by_errors(
     edges: Int[np.ndarray, "edge 2"],
 ) -> Bool[np.ndarray, "edge share"]:
     """Say of each edge whether errors of such shares would explain it."""
-    ranks = (rankdata(values, axis=0) - 0.5) / len(values)
-    normal = ndtri(ranks)
+    normal = normal_quantiles(values)
     normal -= normal.mean(axis=0)
     normal /= np.maximum(np.sqrt((normal**2).sum(axis=0)), 1e-9)
     correlations = normal.T @ normal

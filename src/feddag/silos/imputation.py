@@ -12,10 +12,9 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.spatial import cKDTree
-from scipy.special import ndtri
-from scipy.stats import rankdata
+from scipy.spatial import KDTree
 
+from feddag.silos.quantiles import normal_quantiles
 from feddag.silos.variable_types import Kind
 
 _TURNS = 5
@@ -57,8 +56,7 @@ def _functions(column: Float[np.ndarray, " row"], kind: Kind) -> Float[np.ndarra
     """Return powers of a number that is bent to be normal, or an indicator of each level but the first."""
     if kind.discrete:
         return (column[:, None] == np.arange(1, len(kind.levels))).astype(float)
-    normal = ndtri((rankdata(column) - 0.5) / len(column))
-    return np.polynomial.hermite_e.hermevander(normal, _DEGREES)[:, 1:] / np.sqrt([1.0, 2.0, 6.0])
+    return np.polynomial.hermite_e.hermevander(normal_quantiles(column), _DEGREES)[:, 1:] / np.sqrt([1.0, 2.0, 6.0])
 
 
 def _predict(
@@ -87,5 +85,5 @@ def _nearest(
 ) -> Int[np.ndarray, " gap"]:
     """Draw for each gap one of the donors that are predicted to be nearest."""
     several = min(_NEAREST, len(of_donors))
-    _, near = cKDTree(of_donors).query(of_gaps, k=np.arange(1, several + 1))
+    near = np.asarray(KDTree(of_donors).query(of_gaps, k=several)[1]).reshape(len(of_gaps), several)
     return near[np.arange(len(of_gaps)), rng.integers(several, size=len(of_gaps))]

@@ -15,7 +15,8 @@
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`; of each row, in `[privacy.rows]`: `epsilon`, `delta`, `rows_per_person`,      |
 |                     | `expected_rows`; of sites, in `[privacy.differential]`: `epsilon`, `delta`, `clip`, `rounds` |
-| `[trust]`           | what sites on a network do with the learned graph: `assess` (hold it against their rows),   |
+| `[trust]`           | what sites on a network do besides learning: `tables` (warn before the fit, by sums), and   |
+|                     | with the learned graph `assess` (hold it against their rows),                               |
 |                     | `bootstraps` and `leave_one_out` (stability), `mechanisms`, `effects` (pairs of variables), |
 |                     | `grid` (parameters to compare)                                                              |
 

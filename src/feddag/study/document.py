@@ -71,7 +71,7 @@ TABLES = {
     "site": ("columns", "identity", "intervened", "targets"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential", "rows"),
-    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid"),
+    "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid", "tables"),
     "differential": ("epsilon", "delta", "clip", "rounds"),
     "rows": ("epsilon", "delta", "rows_per_person", "expected_rows"),
 }

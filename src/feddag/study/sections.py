@@ -221,6 +221,7 @@ def read_trust(
         table.take("mechanisms", constraints.boolean, False),
         tuple((cause, effect) for cause, effect in table.take("effects", constraints.edges, [])),
         table.take("grid", GRID, {}),
+        table.take("tables", constraints.boolean, False),
     )
     asked = [key for key, value in asdict(terms).items() if value]
     if asked and privacy.noisy:

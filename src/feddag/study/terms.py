@@ -101,6 +101,8 @@ class TrustTerms:
     """Pairs of a cause and an effect whose total effect is estimated."""
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
     """Values of the method's parameters whose combinations are compared by rows that sites lay aside."""
+    tables: bool = False
+    """Whether sums tell before the fit what is missing, and warn of what is seldom meant."""
 
     def document(self) -> dict[str, Any]:
         """Return the content of the file's table: what is off by default stands there only where it is on."""
@@ -110,5 +112,6 @@ class TrustTerms:
             "mechanisms": self.mechanisms,
             "effects": [list(pair) for pair in self.effects],
             "grid": dict(self.grid),
+            "tables": self.tables,
         }
         return {"assess": self.assess} | {key: value for key, value in further.items() if value}

@@ -131,17 +131,23 @@ class Directions:
         return Directions(graph, evidence)
 
     def with_confounding(
-        self, states: Mapping[Edge, str], together: Float[np.ndarray, "node node"], knowledge: Knowledge
+        self,
+        states: Mapping[Edge, str],
+        doubted: Collection[Edge],
+        together: Float[np.ndarray, "node node"],
+        knowledge: Knowledge,
     ) -> Directions:
-        """Say which edges a hidden common cause explains; where it does so better, the direction is open."""
+        """Say which edges a hidden common cause explains, and leave the direction of those in doubt open.
+
+        They are open even where a path of directed edges leads along them: neither may be a cause of the other.
+        """
         graph, evidence = self.graph.copy(), []
         for each in self.evidence:
             i, j = edge = each.cause, each.effect
             state = states.get(edge, POSSIBLE)
-            if state == LIKELY and not knowledge.impossible[j, i]:
+            if edge in doubted and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
             evidence.append(each._replace(together=float(together[edge]), confounding=state))
-        graph = _without_forced(graph)
         return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 
