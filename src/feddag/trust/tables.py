@@ -24,9 +24,9 @@ COUNTS = TaskSpec(
     "tables.counts",
     "How many values are missing, and whether the table looks as it was meant",
     {
-        "read": Output("the number of rows that were read"),
-        "dropped": Output("the number of rows left out for missing values"),
-        "missing": Output("for each variable the number of missing values", ("variable",)),
+        "read": Output("the number of rows that were read, less the dropped ones if these are few"),
+        "dropped": Output("the number of rows left out for missing values, or 0 if these are few"),
+        "missing": Output("for each variable the number of missing values, or 0 if these are few", ("variable",)),
         "repeated": Output("1 if every row stands at least twice"),
         "lines": Output("for each pair of continuous variables 1 if one is a straight line of the other", ("pair",)),
         "usual": Output("for each continuous variable 1 if the next numbers can be told", ("continuous",)),
@@ -96,10 +96,11 @@ class TableSite(Stateless):
         for one, other, _ in straight_lines(silo):
             lines[self._numbers.index(one), self._numbers.index(other)] = 1.0
         usual, spread, size = self._logarithms()
+        dropped = self._unless_few(account.rows_dropped)
         return {
-            "read": np.array(float(account.rows_read)),
-            "dropped": np.array(float(account.rows_dropped)),
-            "missing": np.array([float(account.missing.get(name, 0)) for name in silo.columns]),
+            "read": np.array(account.rows_read - account.rows_dropped + dropped),
+            "dropped": np.array(dropped),
+            "missing": np.array([self._unless_few(account.missing.get(name, 0)) for name in silo.columns]),
             "repeated": np.array(float(repeats_rows(silo))),
             "lines": lines[np.triu_indices(len(lines), 1)],
             "usual": usual,
@@ -109,6 +110,10 @@ class TableSite(Stateless):
             "size_squared": size**2,
             "marks": self._marks(),
         }
+
+    def _unless_few(self, rows: int) -> float:
+        """Return a number of rows, or 0 if it is about fewer than the site allows."""
+        return float(rows) if rows >= self._silo.minimum_cell else 0.0
 
     def _logarithms(self) -> tuple[Float[np.ndarray, " continuous"], ...]:
         values = self._silo.values[:, self._numbers]

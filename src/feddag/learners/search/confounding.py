@@ -10,6 +10,9 @@ things rule that out:
 - **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
   hidden common cause, it would tell about j only once i is known.
 
+A column that measures a common cause imprecisely leaves the rest of this cause hidden. So where noise clearly rules a
+hidden common cause out, errors of measurement do not explain the edge, either.
+
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
 both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
 """
@@ -21,9 +24,9 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from jaxtyping import Float
 
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.checks import Checks
 from feddag.learners.search.directions import (
     LIKELY,
     RULED_OUT,
@@ -43,6 +46,8 @@ _TOLERATED = 1 / 15
 """Residuals that go together by at most this share of what the noise tells are as good as independent."""
 _LEAST_TOLD = 10.0
 """Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
+_CLEAR = 5.0
+"""Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
 _MOST_ASKED = 3
@@ -59,7 +64,7 @@ class _Third(NamedTuple):
 def mark_confounding(
     dag: Graph,
     directions: Directions,
-    together: Float[np.ndarray, "node node"],
+    checks: Checks,
     scores: Scores,
     knowledge: Knowledge,
     confidence: float,
@@ -71,13 +76,14 @@ def mark_confounding(
     Args:
         dag: The graph that was found.
         directions: The evidence of its edges.
-        together: By how much log-likelihood beyond chance residuals of an edge's variables go together.
+        checks: How far residuals of an edge's variables go together, and whether errors of measurement explain it.
         scores: Scores of families.
         knowledge: What is known of the graph.
         confidence: What rules a hidden common cause out must be sure by so much.
         equal_noise: Whether directions follow from noise of equal variance: then they say nothing of hidden causes.
     """
     evidence = {(each.cause, each.effect): each for each in directions.evidence}
+    together, explained = checks.together, checks.doubts(dag).imprecise
     sure = [edge for edge, each in evidence.items() if each.present and each.directed]
     apart = _thirds(dag, sure, evidence, joined=False)
     joined = _thirds(dag, list(evidence), evidence, joined=True)
@@ -95,11 +101,16 @@ def mark_confounding(
         if deviations(together[edge]) > _DEPENDENT and not _is_slight(float(together[edge]), each)
     }
     likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
+    clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
+    imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
+    telling = {
+        third for third in telling if third.edge not in imprecise and (third.node, third.edge[0]) not in imprecise
+    }
     ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
     heard = {edge for edge in told if np.isfinite(together[edge]) and _rows_tell(turned[edge])}
     doubted = likely | heard - ruled_out
-    return directions.with_confounding(states, doubted, together, knowledge)
+    return directions.with_confounding(states, doubted, imprecise, together, knowledge)
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:

@@ -171,7 +171,7 @@ class SearchCoordinator:
         marked = mark_confounding(
             dag,
             directions,
-            checks.together,
+            checks,
             self.scores,
             self._knowledge,
             confidence,

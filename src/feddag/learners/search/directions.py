@@ -125,8 +125,7 @@ class Directions:
         evidence = []
         for each in self.evidence:
             i, j = each.cause, each.effect
-            told = shared[i, j] or {i, j} in pairs
-            certain = (told and not doubts.imprecise[i, j]) or knowledge.required[j] >> i & 1
+            certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
             evidence.append(each.decided(graph, present=each.present and bool(certain)))
         return Directions(graph, evidence)
 
@@ -134,12 +133,14 @@ class Directions:
         self,
         states: Mapping[Edge, str],
         doubted: Collection[Edge],
+        imprecise: Collection[Edge],
         together: Float[np.ndarray, "node node"],
         knowledge: Knowledge,
     ) -> Directions:
         """Say which edges a hidden common cause explains, and leave the direction of those in doubt open.
 
-        They are open even where a path of directed edges leads along them: neither may be a cause of the other.
+        They are open even where a path of directed edges leads along them: neither may be a cause of the other. An edge
+        that errors of measurement would explain is not surely there, unless it is known.
         """
         graph, evidence = self.graph.copy(), []
         for each in self.evidence:
@@ -147,7 +148,8 @@ class Directions:
             state = states.get(edge, POSSIBLE)
             if edge in doubted and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
-            evidence.append(each._replace(together=float(together[edge]), confounding=state))
+            present = each.present and (edge not in imprecise or bool(knowledge.required[j] >> i & 1))
+            evidence.append(each._replace(together=float(together[edge]), confounding=state, present=present))
         return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 
