@@ -77,16 +77,22 @@ def test_rounds_of_changing_sites_are_refused_before_anything_leaves(tmp_path):
         Net(tmp_path, study)
 
 
-@pytest.mark.parametrize("sharing", ["graph", "all"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        'name = "search"\nparameters = { restarts = 0, sharing = "graph" }',
+        'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
+        LINEAR,
+    ],
+)
 @pytest.mark.parametrize("secure", [True, False])
-def test_experiments_count_over_a_network_as_in_one_process(tmp_path, sharing, secure):
-    method = f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}'
+def test_experiments_count_over_a_network_as_in_one_process(tmp_path, method, secure):
     document = study_of(method, secure=secure).document()
     observed = in_process(Study.of(document))
     document["sites"]["site-02"]["intervened"] = ["x1"]
     study = Study.of(document)
     here = in_process(study)
     there, _ = Net(tmp_path, study).learn()
-    np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
-    assert here.score_ != observed.score_
+    assert (here.edge_scores_ != observed.edge_scores_).any(axis=None)

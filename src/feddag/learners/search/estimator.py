@@ -117,7 +117,6 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
-    takes_interventions: ClassVar = True
     task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("auto", "graph", "all")),
@@ -231,6 +230,11 @@ class EvidenceSearch(FederatedLearner):
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
         return search_tasks(len(columns), compare=self._compares)
+
+    @property
+    def takes_interventions(self) -> bool:
+        """A variable is scored on the rows in which nobody set it."""
+        return True
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:

@@ -22,7 +22,7 @@ from feddag.regression.comparison import spread
 from feddag.regression.residual_checks import Dependence
 from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
-from feddag.silos.interventions import FEWEST_ROWS
+from feddag.silos.interventions import FEWEST_ROWS, scored_rows
 
 
 class _Part(NamedTuple):
@@ -46,8 +46,7 @@ class SiteWithExperiments(Stateless):
         self._rows = silo.rows
         self._all_rows = make_site(silo)
         self._is_target = silo.is_target
-        scored = (~targets).sum(axis=0)
-        self._scored_rows = np.where(scored < FEWEST_ROWS, 0, scored)
+        self._scored_rows = scored_rows(targets).sum(axis=0)
         self._shares = self._scored_rows / silo.rows
         self._parts = self._parts_of(silo, targets, make_site)
 
