@@ -72,6 +72,7 @@ class ServerEndpoint:
         self.sites = terms.sites
         self.local_sites = ()
         self.summed = 0
+        self.minimum_sites = terms.minimum_sites
         self.ledger = Ledger()
         self.absent: dict[str, str] = {site: "not connected" for site in terms.sites if site not in calls}
         """Sites that are not reached any more, and why."""

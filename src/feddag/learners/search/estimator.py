@@ -253,8 +253,10 @@ class EvidenceSearch(FederatedLearner):
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
             scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
-            checks = coordinator.check(best.dag)
+            # over a network no number of sites is told of that is below the study's smallest group
+            checks = coordinator.check(best.dag).told_of(getattr(federation, "minimum_sites", 1))
             directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = directions.with_sites(checks.standing)
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
