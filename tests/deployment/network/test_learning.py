@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import endpoints_by_call
 import numpy as np
 import pandas as pd
 import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
 
-from feddag import FeddagError
+from feddag import FeddagError, simulate
 from feddag.study import Study
 
 METHODS = [
@@ -96,3 +97,25 @@ def test_experiments_count_over_a_network_as_in_one_process(tmp_path, method, se
     np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
     assert (here.edge_scores_ != observed.edge_scores_).any(axis=None)
+
+
+def test_a_site_reads_in_its_own_terminal_where_the_graph_does_not_fit(tmp_path, monkeypatch):
+    varying = simulate(4, mechanism="gp", sites=4, rows=300, varying=1, seed=4)
+    monkeypatch.setattr(endpoints_by_call, "SIMULATION", varying)
+    edges = ", ".join(f'["{cause}", "{effect}"]' for cause, effect in _absent(varying))
+    study = study_of('name = "search"\nparameters = { restarts = 0 }', more=f"[knowledge]\nforbidden = [{edges}]\n")
+    net = Net(tmp_path, study)
+    there, _ = net.learn()
+    told = {line.split(":")[0] for line in net.told if "the rows here do not speak for" in line}
+    here = in_process(study).edge_evidence_
+    lacking = here.sites.lt(4)
+    assert len(told) == 2
+    assert here.sites[lacking].tolist() == [2]
+    np.testing.assert_array_equal(there.edge_evidence_.sites[lacking], [np.nan])  # 3 are the fewest to be told of
+    np.testing.assert_array_equal(there.edge_evidence_.sites[~lacking], 4)
+
+
+def _absent(simulation):
+    """List the edges that the common graph does not have."""
+    names = simulation.truth.names
+    return [(i, j) for i in names for j in names if i != j and (i, j) not in simulation.truth.edges]
