@@ -11,9 +11,9 @@ from endpoints_by_call import NAMES, SIMULATION, Net
 
 from feddag import FeddagError
 from feddag.federation.audit import read_entries
+from feddag.federation.calls import OutOfReachError, PausedError
 from feddag.federation.policy import Policy
 from feddag.federation.row_privacy import RowPrivacy, epsilon_for
-from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.site_endpoint import audit_log
 from feddag.study import Study
 

@@ -42,7 +42,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
-from feddag.learners.search.directions import LIKELY, POSSIBLE, EdgeEvidence
+from feddag.learners.search.directions import LIKELY, POSSIBLE, RULED_OUT, EdgeEvidence
 from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -96,8 +96,8 @@ class EvidenceSearch(FederatedLearner):
             (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have in
-            common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge. A sure
-            cause is present and directed, and a hidden common cause is ruled out.
+            common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge. A
+            sure cause is present and directed, and a hidden common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -256,7 +256,7 @@ class EvidenceSearch(FederatedLearner):
             directions = coordinator.weigh(best.dag, self.confidence)
             # over a network no number of sites is told of that is below the study's smallest group
             checks = coordinator.check(best.dag).told_of(getattr(federation, "minimum_sites", 1))
-            directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
             directions = directions.with_sites(checks.standing)
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
@@ -291,6 +291,17 @@ class EvidenceSearch(FederatedLearner):
         """Return the graph of greatest evidence, every edge directed."""
         check_is_fitted(self)
         return self.dag_
+
+    @property
+    def drawn_graph(self) -> CausalGraph:
+        """Return the graph with a circle wherever a hidden common cause is not ruled out: an arrow is a sure cause."""
+        check_is_fitted(self)
+        if self.latent == "allow":
+            return self.graph_
+        table = self.edge_evidence_
+        told = table[table.confounding.eq(RULED_OUT) & table.directed.eq(True)]
+        causes = {*zip(told.cause, told.effect, strict=True), *map(tuple, self.required)}
+        return self.graph_.doubted(causes)
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
