@@ -225,7 +225,7 @@ class ReleasedScores(Scores):
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
         error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + of_noise, signs), 0.0))
-        return Comparison(difference, error, error, np.zeros(len(terms)))
+        return Comparison(difference, error, error, np.zeros(len(terms)), np.zeros(len(terms)))
 
 
 @dataclass(frozen=True)
