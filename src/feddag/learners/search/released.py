@@ -19,6 +19,7 @@ from feddag.errors import FeddagError
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search.scores import Comparison, Family, Scores
 from feddag.regression.bounded_features import FeatureMap
+from feddag.regression.clipped_moments import unclip
 from feddag.regression.evidence import CoarseEvidence, Targets, best_fit, coefficients
 
 _LINEAR_WEIGHT = 3.0
@@ -53,11 +54,13 @@ class Release:
         covariance = products / rows - np.outer(sums, sums) / rows**2
         noise = features.product_noise(deviation) / rows
         covariance = _positive(covariance, features.used, noise)
+        if features.linear:
+            covariance, kept = unclip(features, sums / rows, covariance)
+            noise /= kept
         scale = np.sqrt(np.where(features.used, covariance.diagonal(), 1.0))
-        own = np.arange(features.nodes) * features.width
-        half = np.array([1.0 if each is None else (each[1] - each[0]) / 6 for each in features.ranges])
+        own, units = np.arange(features.nodes) * features.width, features.middles_and_units[1]
         correlations = covariance / np.outer(scale, scale)
-        return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * half)
+        return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * units)
 
     @cached_property
     def worth(self) -> Float[np.ndarray, " node"]:
