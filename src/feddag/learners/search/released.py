@@ -108,7 +108,7 @@ class ReleasedScores(Scores):
         self._weights = weights
         self._gram = release.correlations * np.outer(weights, weights)
         self._precisions: Float[np.ndarray, " node"] | None = None
-        self._fits: dict[tuple[int, int], _Regression] = {}
+        self._fits: dict[tuple[Family, bool], _Regression] = {}
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         """Estimate noise of equal variance with this graph."""
@@ -156,15 +156,16 @@ class ReleasedScores(Scores):
     def _score(self, family: Family) -> float:
         return self._regression(family).score
 
-    def _regression(self, family: Family) -> _Regression:
-        if family not in self._fits:
-            self._fits[family] = self._regress(family)
-        return self._fits[family]
+    def _regression(self, family: Family, *, bent: bool = False) -> _Regression:
+        bent = bent and family[0] in self._discrete
+        if (family, bent) not in self._fits:
+            self._fits[family, bent] = self._regress(family, bent=bent)
+        return self._fits[family, bent]
 
-    def _regress(self, family: Family) -> _Regression:
+    def _regress(self, family: Family, *, bent: bool) -> _Regression:
         """Score a family: the evidence of each target given the targets before it, all of them given the parents."""
         child, parents = family
-        columns, ends = self._parent_columns(child, parents)
+        columns, ends = self._parent_columns(parents, straight=child in self._discrete and not bent)
         score, residuals, share, rows = 0.0, [], 1.0, float(self._worth[child])
         for k, target in enumerate(self._target_columns[child]):
             used = [*self._target_columns[child][:k], *columns]
@@ -182,18 +183,18 @@ class ReleasedScores(Scores):
             share = float(vector @ self._release.correlations @ vector)
         return _Regression(score, np.array(residuals), share)
 
-    def _parent_columns(self, child: int, parents: int) -> tuple[list[int], list[int]]:
+    def _parent_columns(self, parents: int, *, straight: bool) -> tuple[list[int], list[int]]:
         """Return the columns of a family's regression, and where its layers end: own functions, then pairs.
 
-        A discrete child is explained by straight lines, as if it were jointly normal with its parents: then tables and
-        numbers favour neither direction between them, which a release of products could not tell fairly.
+        The search explains a discrete child by straight lines, as if it were jointly normal with its parents: then
+        tables and numbers favour neither direction between them, which a release of products could not tell fairly.
         """
         features, chosen = self._release.features, list(members(parents))
         width = features.width
         used = [
             [column for column in range(node * width, (node + 1) * width) if features.used[column]] for node in chosen
         ]
-        if child in self._discrete:
+        if straight:
             used = [each if node in self._discrete else each[:1] for node, each in zip(chosen, used, strict=True)]
             columns = [column for each in used for column in each]
             return columns, [len(columns)]
@@ -214,10 +215,24 @@ class ReleasedScores(Scores):
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         """Compare sums of scores, with standard errors from the release itself.
 
+        What straight lines leave of a discrete variable may be bent, and others that follow the same causes then seem
+        to explain it. So it is explained by all functions, too, and the less sure of the two answers counts.
+        """
+        found, *further = [self._compare(families, terms, bent=bent) for bent in (False, True)[: 1 + bool(self._discrete)]]
+        for other in further:
+            less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
+            found = np.where(less, other, found)
+        return Comparison(found[0], found[1], found[1], np.zeros(len(terms)))
+
+    def _compare(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"], *, bent: bool
+    ) -> Float[np.ndarray, "2 comparison"]:
+        """Return differences and standard errors.
+
         A residual is a combination v of all functions, of variance q = vᵀCv. Over rows, if residuals are normal, the
         covariance of ½ log q of two families is half their squared correlation; the noise E adds vᵀEv to q.
         """
-        regressions = [self._regression(family) for family in families]
+        regressions = [self._regression(family, bent=bent) for family in families]
         difference = terms @ np.array([each.score for each in regressions])
         owner = np.repeat(np.arange(len(families)), [len(each.residuals) for each in regressions])
         vectors = np.concatenate([each.residuals for each in regressions])
@@ -228,7 +243,7 @@ class ReleasedScores(Scores):
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
         error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + of_noise, signs), 0.0))
-        return Comparison(difference, error, error, np.zeros(len(terms)))
+        return np.array([difference, error])
 
 
 @dataclass(frozen=True)
