@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Bool, Float, Int8
 
 from feddag.errors import FeddagError
 from feddag.learners.bitsets import members, parents_of
@@ -26,6 +26,10 @@ _LINEAR_WEIGHT = 3.0
 """The prior's standard deviation for the number itself, beside 1 for every other function."""
 _DISTORTION = 0.005
 """By how much clamping, clipping and too few functions move a correlation, whatever the number of rows."""
+
+_MODEL_ERROR, _TURN_ERROR = 0.004, 0.06
+"""By how much the log-evidence of a row is wrong where there are discrete variables: of one variable's parents, and of a
+change of several variables' parents (on simulations whose seeds are for tuning)."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,22 @@ class ReleasedScores(Scores):
         for other in further:
             less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
             found = np.where(less, other, found)
-        return Comparison(found[0], found[1], found[1], np.zeros(len(terms)))
+        difference, error = found
+        if self._discrete:
+            error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
+        return Comparison(difference, error, error, np.zeros(len(terms)))
+
+    def _turns_discrete(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> Bool[np.ndarray, " comparison"]:
+        """Say which comparisons change the parents of several variables, a discrete one among them.
+
+        Which of these graphs is better rests on how a discrete variable follows from its causes, and products of
+        functions do not tell enough of this.
+        """
+        children = np.array([child for child, _ in families])
+        changed = np.array([(terms[:, children == node] != 0).any(axis=1) for node in range(self.nodes)])
+        return (changed.sum(axis=0) > 1) & changed[self._discrete].any(axis=0)
 
     def _compare(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"], *, bent: bool
