@@ -16,6 +16,8 @@ from feddag.regression.bounded_features import GRID, LARGEST, FeatureMap
 
 _POINTS = 13
 """Expectations are means over 2 to the power of so many points, which are spread evenly; always the same."""
+_LONGEST = 0.9
+"""Clipped rows are taken to be shorter than the longest, in the mean of their squares by this factor at least."""
 _STEPS = 40
 """Corrections of mean and covariance: more change nothing that could be seen."""
 
@@ -41,11 +43,14 @@ def unclip(
     middles, units = features.middles_and_units
     points = qmc.Sobol(features.nodes, seed=0).random_base2(_POINTS)
     normals = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9))
-    wanted = np.linalg.cholesky(covariance)
+    most = _LONGEST * features.longest  # no clipped rows have more than their longest: noise has
+    wanted = np.linalg.cholesky(covariance * min(1.0, most / np.trace(covariance)))
     mean, factor = means.copy(), wanted
     for _ in range(_STEPS):
         rows = features.whole_functions(middles + (mean + normals @ factor.T) * units)[:, 1:] * (LARGEST / GRID)
         clipped = np.cov(rows.T, bias=True).reshape(covariance.shape)
+        if np.trace(clipped) > most:
+            break
         larger = np.sqrt((factor**2).sum() / np.trace(clipped))
         mean = mean + larger * (means - rows.mean(axis=0))
         change = factor @ np.linalg.inv(np.linalg.cholesky(clipped))

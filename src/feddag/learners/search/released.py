@@ -66,6 +66,11 @@ class Release:
         correlations = covariance / np.outer(scale, scale)
         return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * units)
 
+    @property
+    def noise_share(self) -> float:
+        """The share of noise in the variance of a correlation; the rest is sampling error."""
+        return self.noise**2 / (self.noise**2 + 1 / self.rows)
+
     @cached_property
     def worth(self) -> Float[np.ndarray, " node"]:
         """How many rows without noise would tell as much about the parents of each variable.
@@ -259,9 +264,10 @@ class ReleasedScores(Scores):
         between = vectors @ self._release.correlations @ vectors.T
         variances = between.diagonal()
         over_rows = (between**2 / np.outer(variances, variances)) / (2 * self._release.rows)
+        chosen = 1 + min(2 * self._release.noise_share, 1.0)  # where noise rules, edges were chosen for the noise in them
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
-        error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + of_noise, signs), 0.0))
+        error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + chosen**2 * of_noise, signs), 0.0))
         return np.array([difference, error])
 
 
