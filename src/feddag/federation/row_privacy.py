@@ -134,6 +134,7 @@ class RowLedger:
         limit: RowPrivacy,
         witnesses: tuple[Path, ...],
         older_witnesses: Iterable[Path] = (),
+        owner: str = "this table",
     ) -> None:
         """Take up what was spent before.
 
@@ -142,7 +143,9 @@ class RowLedger:
             limit: The most that all releases together may reveal.
             witnesses: Files that remember the ledger's length and last digest.
             older_witnesses: Such files of earlier studies, which may be about this table or others.
+            owner: Whose budget this is, in messages.
         """
+        self._owner = owner
         self._path, self._limit, self._witnesses = Path(path), limit, witnesses
         self._table = self._path.parent.name
         self._all_witnesses = (*witnesses, *older_witnesses)
@@ -193,7 +196,7 @@ class RowLedger:
         together = _together(after, limit.delta)
         if together > limit.epsilon * TOLERANCE:
             raise FeddagError(
-                f"{self._path}: a release within {privacy} does not fit this table's privacy budget of "
+                f"{self._path}: a release within {privacy} does not fit the privacy budget of {self._owner}, "
                 f"ε={limit.epsilon:g} at δ={limit.delta:g}: {self.releases} releases have spent "
                 f"ε={self.spent(limit.delta):.4g}, and with it all would have spent ε={together:.4g}. Go on with what "
                 "was released before, agree on a study with a smaller ε, or raise row_epsilon in the site's policy."

@@ -43,7 +43,7 @@ from feddag.silos import Silo
 
 _STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
 _COURSE, _REFUSALS = "course", "refusals.json"
-_WITNESS = "row-privacy-witness.json"
+_WITNESS, _OF_SITE = "row-privacy-witness.json", "row-privacy-witness-of-site.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
@@ -143,7 +143,7 @@ class SiteEndpoint:
         self._rosters = RosterLedger(memory / "rosters.json")
         limit = policy.maximum_numbers_per_value
         self._numbers = NumberBudget(memory / "numbers.json", values=silo.values.size, limit=limit)
-        self._row_ledger = _row_ledger(folder, memory, policy) if terms.row_privacy else None
+        self._row_ledgers = _row_ledgers(folder, tables, memory, site.name, policy) if terms.row_privacy else ()
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = _RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
@@ -320,8 +320,8 @@ class SiteEndpoint:
         numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
         try:
             self._numbers.charge(self._answer_digest(), numbers)
-            if self._row_ledger is not None and self._terms.row_privacy is not None:
-                self._row_ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
+            for ledger in self._row_ledgers if self._terms.row_privacy is not None else ():
+                ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
@@ -375,8 +375,8 @@ class SiteEndpoint:
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
-        charged = "" if self._row_ledger is None else self._row_ledger.words
-        protection = " + ".join(filter(None, (protection, self._terms.noise, charged)))
+        charged = [ledger.words for ledger in self._row_ledgers[-1:]]
+        protection = " + ".join(filter(None, (protection, self._terms.noise, *charged)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
         self._report(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
 
@@ -493,13 +493,23 @@ def _secure_site(folder: Path, name: str, terms: StudyTerms, identity: SiteIdent
     return SecureSite(name, terms, identity, keep=keep, state=state)
 
 
-def _row_ledger(folder: Path, memory: Path, policy: Policy) -> RowLedger:
-    """Return the table's ledger, with witnesses beside it, in this study's folder and in those of other studies."""
-    return RowLedger(
-        memory / "row-privacy.json",
-        limit=RowPrivacy(policy.row_epsilon, policy.row_delta),
-        witnesses=(folder / _WITNESS, memory.parent / f"{memory.name}-{_WITNESS}"),
-        older_witnesses=folder.parent.glob(f"*/{_WITNESS}"),
+def _row_ledgers(folder: Path, tables: Path, memory: Path, site: str, policy: Policy) -> tuple[RowLedger, ...]:
+    """Return the site's ledger and the table's, with witnesses beside them, in this study's folder and in others'.
+
+    A table is not known again once rows were added, or a study with narrower ranges has clamped others, but the people
+    in it are the same. So a release has to fit into what the site has left of all its tables, too, under its own name.
+    """
+    of_site = tables / "of-sites" / hashlib.sha256(site.encode()).hexdigest()[:16]
+    kept = ((of_site, _OF_SITE, f"the site {site!r}"), (memory, _WITNESS, "this table"))
+    return tuple(
+        RowLedger(
+            place / "row-privacy.json",
+            limit=RowPrivacy(policy.row_epsilon, policy.row_delta),
+            witnesses=(folder / name, place.parent / f"{place.name}-{name}"),
+            older_witnesses=folder.parent.glob(f"*/{name}"),
+            owner=owner,
+        )
+        for place, name, owner in kept
     )
 
 

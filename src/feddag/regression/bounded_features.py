@@ -17,12 +17,15 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
+from feddag.errors import FeddagError
 from feddag.regression.features import waves
 
 DEVIATIONS = 3.0
 """A range is taken to reach so many standard deviations to either side of its middle."""
 GRID = 2**14
-"""Whole numbers stand for functions times this: sums over 2^25 rows stay exact in double precision."""
+"""Whole numbers stand for functions times this."""
+MOST_ROWS = 2**25
+"""Sums of whole numbers over so many rows are exact in double precision."""
 LARGEST = 4.0
 """No function is above this: what is, is clamped."""
 _BLOCK_ROWS = 20_000
@@ -140,6 +143,11 @@ class FeatureMap:
 
     def products(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, " entry"]:
         """Sum the products of all functions over the rows: whole numbers, exact."""
+        if len(values) > MOST_ROWS:
+            raise FeddagError(
+                f"The table has {len(values)} rows, and sums over more than {MOST_ROWS} are not exact, as privacy of rows "
+                "needs it. Take part with fewer rows."
+            )
         size = int(self.used.sum()) + 1
         total = np.zeros((size, size))
         for start in range(0, len(values), _BLOCK_ROWS):

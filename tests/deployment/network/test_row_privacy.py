@@ -6,6 +6,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from endpoints_by_call import NAMES, SIMULATION, Net
 
@@ -69,7 +70,7 @@ def test_two_studies_of_one_table_draw_on_one_budget(tmp_path):
     net.folder = tmp_path / "server-2"
     with pytest.raises((FeddagError, PausedError)):
         net.learn()
-    assert any("does not fit this table's privacy budget of ε=10 at δ=1e-05" in each for each in net.told)
+    assert any("does not fit the privacy budget of the site 'site-0" in each for each in net.told)
     for site in NAMES:
         (path,) = (tmp_path / site / "tables").glob("*/row-privacy.json")
         assert len(json.loads(path.read_text())["releases"]) == 1
@@ -139,3 +140,28 @@ def test_a_policy_refuses_a_study_that_reveals_too_much(tmp_path):
 def test_noise_from_a_seed_is_refused_on_a_network(tmp_path):
     with pytest.raises(FeddagError, match="noise_seed is for simulations"):
         Net(tmp_path, private_study(parameters="noise_seed = 1"))
+
+
+@pytest.mark.parametrize("change", ["a row more", "narrower ranges"])
+def test_a_table_that_is_not_known_again_has_no_fresh_budget(tmp_path, monkeypatch, change):
+    """The attack: make every column look new, so that the ledger of the table begins anew."""
+    Net(tmp_path, private_study()).learn()
+    text = private_study("another")
+    if change == "a row more":
+        tables = {silo.name: silo.to_frame() for silo in SIMULATION.silos}
+        monkeypatch.setattr(
+            type(SIMULATION.silos[0]),
+            "to_frame",
+            lambda silo: pd.concat([tables[silo.name], tables[silo.name].iloc[:1] + 0.01], ignore_index=True),
+        )
+    else:
+        content = text.document()
+        for name in content["variables"]:
+            content["variables"][name]["range"] = [-1, 1]
+        text = Study.of(content)
+    net = Net(tmp_path, text)
+    net.folder = tmp_path / "server-2"
+    with pytest.raises((FeddagError, PausedError)):
+        net.learn()
+    assert any("does not fit the privacy budget of the site 'site-0" in each for each in net.told)
+    assert len(list((tmp_path / NAMES[0] / "tables").glob("*/columns.json"))) == 2  # it does look new
