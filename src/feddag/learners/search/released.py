@@ -225,16 +225,38 @@ class ReleasedScores(Scores):
         """Compare sums of scores, with standard errors from the release itself.
 
         What straight lines leave of a discrete variable may be bent, and others that follow the same causes then seem
-        to explain it. So it is explained by all functions, too, and the less sure of the two answers counts.
+        to explain it. So it is explained by all functions, too, and the less sure of the answers counts.
         """
-        found, *further = [self._compare(families, terms, bent=bent) for bent in (False, True)[: 1 + bool(self._discrete)]]
-        for other in further:
-            less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
-            found = np.where(less, other, found)
+        found = self._compare(families, terms, bent=False)
+        if self._discrete:
+            for asked in (families, self._given_numbers(families, terms)):
+                other = self._compare(asked, terms, bent=True)
+                less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
+                found = np.where(less, other, found)
         difference, error = found
         if self._discrete:
             error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
         return Comparison(difference, error, error, np.zeros(len(terms)))
+
+    def _given_numbers(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> list[Family]:
+        """Return the families with all numbers as further parents, but for those that their comparisons are about.
+
+        The search may miss a cause whose effect on a discrete variable is bent. An edge is there given all others, too.
+        """
+        numbers = sum(1 << node for node in range(self.nodes) if node not in self._discrete)
+        about = [0] * len(families)
+        for row in terms:
+            for child in {families[k][0] for k in np.flatnonzero(row)}:
+                chosen = [k for k in np.flatnonzero(row) if families[k][0] == child]
+                changed = int(np.bitwise_xor.reduce([families[k][1] for k in chosen]))
+                for k in chosen:
+                    about[k] |= changed
+        return [
+            (child, parents | numbers & ~about[k] & ~(1 << child)) if child in self._discrete else (child, parents)
+            for k, (child, parents) in enumerate(families)
+        ]
 
     def _turns_discrete(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
