@@ -155,7 +155,7 @@ def test_the_membership_attack_on_a_release_is_no_better_than_epsilon_allows():
     ],
 )
 def test_no_row_adds_more_than_the_noise_is_made_for(features):
-    """The attack: rows at corners, far beyond the ranges, without a number, and such as climb to the greatest length."""
+    """The attack: rows at corners, far beyond the ranges, and without a number."""
     rng = np.random.default_rng(0)
     numbers = np.concatenate(
         [
@@ -183,6 +183,9 @@ def test_discrete_effects_of_one_bent_cause_are_not_joined_by_a_sure_edge():
     kinds = {name: {"type": "categorical", "levels": [0, 1, 2]} for name in ("one", "two")}
     private = learner(epsilon=100.0, ranges={"cause": (-3, 3)}, levels={"one": 3, "two": 3}, expected_rows=18_000)
     evidence = private.fit(frames, kinds=kinds).edge_evidence_
-    invented = {(row.cause, row.effect) for row in evidence.itertuples() if row.present} & {("one", "two"), ("two", "one")}
+    invented = {(row.cause, row.effect) for row in evidence.itertuples() if row.present} & {
+        ("one", "two"),
+        ("two", "one"),
+    }
     assert not invented
     assert not evidence.directed.any() or set(evidence[evidence.directed].cause) == {"cause"}

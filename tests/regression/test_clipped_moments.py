@@ -23,7 +23,9 @@ def test_the_covariance_of_normal_rows_comes_back_where_some_directions_hardly_v
     means, covariance = clipped_moments(features, rows)
     found = unclip(features, means, covariance).covariance
     true = np.cov((rows * features.middles_and_units[1] ** -1).T)
-    clipped_share, share, true_share = (np.linalg.eigvalsh(each)[:3] / np.trace(each) for each in (covariance, found, true))
+    clipped_share, share, true_share = (
+        np.linalg.eigvalsh(each)[:3] / np.trace(each) for each in (covariance, found, true)
+    )
     assert (clipped_share > 1.5 * true_share).all()  # clipping shortens what varies most
     np.testing.assert_allclose(share, true_share, rtol=0.03)
     np.testing.assert_allclose(found, true, atol=0.03)

@@ -27,6 +27,7 @@ TOLERANCE = 1 + 1e-9
 """By how much a sum may be above a limit that it was made for: rounding."""
 _SAFE_SIDE = 1 + 1e-6
 """What calibrated noise is raised by: covers the rounding of σ to a whole number, and of the calibration itself."""
+_WITNESS, _OF_SITE = "row-privacy-witness.json", "row-privacy-witness-of-site.json"
 _FIRST = hashlib.sha256(b"feddag row privacy ledger").hexdigest()
 
 
@@ -244,6 +245,26 @@ class RowLedger:
             "older copy, or removed. What was released cannot be taken back: restore the newest copy of it. If there "
             "is none, this table has no privacy budget left to state."
         )
+
+
+def row_ledgers(folder: Path, tables: Path, memory: Path, site: str, limit: RowPrivacy) -> tuple[RowLedger, ...]:
+    """Return the site's ledger and the table's, with witnesses beside them, in this study's folder and in others'.
+
+    A table is not known again once rows were added, or a study with narrower ranges has clamped others, but the people
+    in it are the same. So a release has to fit into what the site has left of all its tables, too, under its own name.
+    """
+    of_site = tables / "of-sites" / hashlib.sha256(site.encode()).hexdigest()[:16]
+    kept = ((of_site, _OF_SITE, f"the site {site!r}"), (memory, _WITNESS, "this table"))
+    return tuple(
+        RowLedger(
+            place / "row-privacy.json",
+            limit=limit,
+            witnesses=(folder / name, place.parent / f"{place.name}-{name}"),
+            older_witnesses=folder.parent.glob(f"*/{name}"),
+            owner=owner,
+        )
+        for place, name, owner in kept
+    )
 
 
 def _together(entries: list[dict[str, Any]], delta: float) -> float:

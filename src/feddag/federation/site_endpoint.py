@@ -31,7 +31,7 @@ from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.federation.released_numbers import NumberBudget
 from feddag.federation.rosters import RosterLedger
-from feddag.federation.row_privacy import RowLedger, RowPrivacy
+from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
 from feddag.federation.tables import table_folder
@@ -43,7 +43,6 @@ from feddag.silos import Silo
 
 _STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
 _COURSE, _REFUSALS = "course", "refusals.json"
-_WITNESS, _OF_SITE = "row-privacy-witness.json", "row-privacy-witness-of-site.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
@@ -143,7 +142,8 @@ class SiteEndpoint:
         self._rosters = RosterLedger(memory / "rosters.json")
         limit = policy.maximum_numbers_per_value
         self._numbers = NumberBudget(memory / "numbers.json", values=silo.values.size, limit=limit)
-        self._row_ledgers = _row_ledgers(folder, tables, memory, site.name, policy) if terms.row_privacy else ()
+        budget = RowPrivacy(policy.row_epsilon, policy.row_delta)
+        self._row_ledgers = row_ledgers(folder, tables, memory, site.name, budget) if terms.row_privacy else ()
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = _RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
@@ -491,26 +491,6 @@ def _secure_site(folder: Path, name: str, terms: StudyTerms, identity: SiteIdent
 
     state = from_text(path.read_text()) if path.exists() else None
     return SecureSite(name, terms, identity, keep=keep, state=state)
-
-
-def _row_ledgers(folder: Path, tables: Path, memory: Path, site: str, policy: Policy) -> tuple[RowLedger, ...]:
-    """Return the site's ledger and the table's, with witnesses beside them, in this study's folder and in others'.
-
-    A table is not known again once rows were added, or a study with narrower ranges has clamped others, but the people
-    in it are the same. So a release has to fit into what the site has left of all its tables, too, under its own name.
-    """
-    of_site = tables / "of-sites" / hashlib.sha256(site.encode()).hexdigest()[:16]
-    kept = ((of_site, _OF_SITE, f"the site {site!r}"), (memory, _WITNESS, "this table"))
-    return tuple(
-        RowLedger(
-            place / "row-privacy.json",
-            limit=RowPrivacy(policy.row_epsilon, policy.row_delta),
-            witnesses=(folder / name, place.parent / f"{place.name}-{name}"),
-            older_witnesses=folder.parent.glob(f"*/{name}"),
-            owner=owner,
-        )
-        for place, name, owner in kept
-    )
 
 
 def audit_log(folder: Path) -> Path:

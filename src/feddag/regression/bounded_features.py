@@ -90,7 +90,7 @@ class FeatureMap:
 
     @cached_property
     def middles_and_units(self) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
-        """Return where each number's first function is 0, and how far it is from there to 1; 0 and 1 of discrete ones."""
+        """Return where each number's first function is 0, and how far it is from there to 1."""
         largest = float(_own_functions(np.ones(1), 1)[0, 0])
         low, high = np.array([(-largest, largest) if each is None else each for each in self.ranges]).T
         return (low + high) / 2, (high - low) / 2 / largest
@@ -145,8 +145,8 @@ class FeatureMap:
         """Sum the products of all functions over the rows: whole numbers, exact."""
         if len(values) > MOST_ROWS:
             raise FeddagError(
-                f"The table has {len(values)} rows, and sums over more than {MOST_ROWS} are not exact, as privacy of rows "
-                "needs it. Take part with fewer rows."
+                f"The table has {len(values)} rows, and sums over more than {MOST_ROWS} are not exact, as privacy of "
+                "rows needs it. Take part with fewer rows."
             )
         size = int(self.used.sum()) + 1
         total = np.zeros((size, size))

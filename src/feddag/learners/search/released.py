@@ -28,8 +28,8 @@ _DISTORTION = 0.005
 """By how much clamping, clipping and too few functions move a correlation, whatever the number of rows."""
 
 _MODEL_ERROR, _TURN_ERROR = 0.004, 0.06
-"""By how much the log-evidence of a row is wrong where there are discrete variables: of one variable's parents, and of a
-change of several variables' parents (on simulations whose seeds are for tuning)."""
+"""By how much the log-evidence of a row is wrong where there are discrete variables: of one variable's parents, and of
+a change of several variables' parents (on simulations whose seeds are for tuning)."""
 
 
 @dataclass(frozen=True)
@@ -238,9 +238,7 @@ class ReleasedScores(Scores):
             error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
         return Comparison(difference, error, error, np.zeros(len(terms)))
 
-    def _given_numbers(
-        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
-    ) -> list[Family]:
+    def _given_numbers(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> list[Family]:
         """Return the families with all numbers as further parents, but for those that their comparisons are about.
 
         The search may miss a cause whose effect on a discrete variable is bent. An edge is there given all others, too.
@@ -286,7 +284,9 @@ class ReleasedScores(Scores):
         between = vectors @ self._release.correlations @ vectors.T
         variances = between.diagonal()
         over_rows = (between**2 / np.outer(variances, variances)) / (2 * self._release.rows)
-        chosen = 1 + min(2 * self._release.noise_share, 1.0)  # where noise rules, edges were chosen for the noise in them
+        chosen = 1 + min(
+            2 * self._release.noise_share, 1.0
+        )  # where noise rules, edges were chosen for the noise in them
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
         error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + chosen**2 * of_noise, signs), 0.0))
