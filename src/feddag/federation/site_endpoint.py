@@ -320,8 +320,8 @@ class SiteEndpoint:
         numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
         try:
             self._numbers.charge(self._answer_digest(), numbers)
-            for ledger in self._row_ledgers if self._terms.row_privacy is not None else ():
-                ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
+            for ledger in self._row_ledgers:
+                ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)  # pyright: ignore[reportArgumentType]
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 

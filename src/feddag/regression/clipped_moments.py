@@ -41,7 +41,7 @@ def unclip(
         covariance: That of clipped rows, positive definite.
     """
     middles, units = features.middles_and_units
-    points = qmc.Sobol(features.nodes, seed=0).random_base2(_POINTS)
+    points = qmc.Sobol(features.nodes, rng=0).random_base2(_POINTS)
     normals = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9))
     most = _LONGEST * features.longest  # no clipped rows have more than their longest: noise has
     wanted = np.linalg.cholesky(covariance * min(1.0, most / np.trace(covariance)))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import xor
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -246,9 +247,10 @@ class ReleasedScores(Scores):
         numbers = sum(1 << node for node in range(self.nodes) if node not in self._discrete)
         about = [0] * len(families)
         for row in terms:
-            for child in {families[k][0] for k in np.flatnonzero(row)}:
-                chosen = [k for k in np.flatnonzero(row) if families[k][0] == child]
-                changed = int(np.bitwise_xor.reduce([families[k][1] for k in chosen]))
+            compared = np.flatnonzero(row).tolist()
+            for child in {families[k][0] for k in compared}:
+                chosen = [k for k in compared if families[k][0] == child]
+                changed = reduce(xor, [families[k][1] for k in chosen])
                 for k in chosen:
                     about[k] |= changed
         return [
