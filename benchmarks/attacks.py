@@ -71,7 +71,10 @@ KNOWN = (
             "new_session",
             "after_a_restart",
             "second_study",
+            "study_that_begins_anew",
             "second_study_of_levels",
+            "second_study_of_rows_in_another_order",
+            "third_study_of_columns_that_were_apart",
             "lost_at_each_phase",
             "over_rounds",
             "sums_that_no_site_knows_all_of",
@@ -79,6 +82,28 @@ KNOWN = (
         "ask again with other members: at once, in a new session, after a restart, in a second study, by saying that a "
         "site was lost, over rounds of an averaging method",
         "one site's row count, means, mean squares and model, exactly",
+    ),
+    Attack(
+        "Two extracts of one table",
+        "test_roster_differencing",
+        ("second_study_of_a_few_rows_less",),
+        "have one row, or four, dropped in a second study, and subtract its sums",
+        "not tried",
+    ),
+    Attack(
+        "Replicates",
+        "test_replicates",
+        ("known_draws",),
+        "keep to the study, and solve the sums of 50 bootstraps for the rows: three sites of 10 to 12, whose row "
+        "counts are known",
+        "not there: 33 of 33 rows while draws had a public seed",
+    ),
+    Attack(
+        "Sites that have nothing to say",
+        "test_few_sites",
+        ("experiments_at_all_sites_but_one", "effect_of_what_varies_at_one_site"),
+        "have experiments set a variable at all sites but one; ask for the effect of a flag that varies at one site",
+        "not there",
     ),
     Attack(
         "A category of one patient",

@@ -1,109 +1,217 @@
-"""Measure methods where hidden variables act on the observed ones.
+"""How methods fare where two variables have a common cause that no table has.
 
-    python benchmarks/hidden_causes.py [--methods admg feddag-linear fci] [--seeds 1 2 3] [--hidden 3]
-    python benchmarks/hidden_causes.py --bow-free            # linear, with noise drawn as for bow-free graphs
+    .venv/bin/python benchmarks/hidden_causes.py --seeds 1-3
+    .venv/bin/python benchmarks/hidden_causes.py --part pags --data "own: linear, normal noise" --tetrad PYTHON
+    .venv/bin/python benchmarks/hidden_causes.py --part bow-free --peers PYTHON
 
-For each method, the mean over all seeds of the F1 of adjacencies, arrow heads, edges -> and edges <->, against the true
-ADMG; of adjacencies and arrow heads between the PAGs of both; and, over all seeds, how many of the pairs that are only
-confounded it calls cause and effect, in its graph and in the PAG of it. `fci` is causal-learn's, on pooled rows; it
-returns a PAG, so that it has no figures of the first kind.
+Ten variables, 15 edges, 2 to 4 hidden variables that each act on two or three others which have no edge to each other,
+5 sites of 400 rows (`hidden_generators`). The true graph is opened only to count. Three parts:
+
+- *marks*: what the search is sure of. A pair that is only confounded is called a cause if an arrow joins it in the
+  drawing (a hidden common cause is ruled out); the next column counts those that are `directed`. The same model without
+  the hidden effects says how many true causes are found then.
+- *pags*: the partial ancestral graph of `latent="allow"`, beside those of FCI (causal-learn) and BOSS-FCI (tetrad-port)
+  on the pooled rows, level 0.01: adjacencies and recall by the true PAG; an arrowhead is right if the variable there is
+  truly no cause of the other.
+- *bow-free*: F1 of adjacencies, edges -> and edges <-> on linear bow-free models with normal noise: `admg`, and
+  ABIC (lingam's ABICLiNGAM for normal noise) on the pooled rows.
+
+tetrad-port and lingam may need a Python of their own: name it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from causallearn.graph.Endpoint import Endpoint
-from causallearn.search.ConstraintBased.FCI import fci
+import pandas as pd
+from causallearn.search.ConstraintBased.FCI import fci as run_fci
 
-import feddag
-from feddag.graphs import CausalGraph, compare_marks
+from feddag import CausalGraph, EvidenceSearch, make_learner
+from feddag.errors import AssumptionWarning
+from feddag.experiments.formats import markdown_table
+from feddag.experiments.seeds import parse_seeds
+from feddag.graphs import Edge, compare_marks
+from feddag.graphs.ancestral import to_mag
 from feddag.graphs.marks import ARROW, CIRCLE, TAIL
-from other_generators import random_graph
+from hidden_generators import DATA, Case, bow_free
 
-NODES, EDGES, SITES, ROWS = 10, 15, 5, 400
-Tables = dict[str, np.ndarray]
-
-
-def simulated(seed: int, hidden: int, mechanism: str) -> tuple[Tables, CausalGraph]:
-    """Draw sites by `feddag.simulate`."""
-    graph = random_graph(np.random.default_rng(seed), NODES, EDGES)
-    simulation = feddag.simulate(graph=graph, mechanism=mechanism, hidden=hidden, sites=SITES, rows=ROWS, seed=seed)
-    return {silo.name: silo.values for silo in simulation.silos}, simulation.admg
-
-
-def bow_free(seed: int) -> tuple[Tables, CausalGraph]:
-    """Draw a bow-free graph, and weights, noise variances and covariances between usual bounds."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(NODES)
-    weights = np.zeros((NODES, NODES))
-    weights[np.ix_(order, order)] = np.triu(rng.random((NODES, NODES)) < 0.2, k=1)
-    joined = np.triu(rng.random((NODES, NODES)) < 0.12, k=1) & (weights + weights.T == 0)
-    weights *= rng.uniform(0.5, 2.0, weights.shape) * rng.choice([-1, 1], weights.shape)
-    shared = joined * rng.uniform(0.4, 0.7, joined.shape) * rng.choice([-1, 1], joined.shape)
-    shared = shared + shared.T
-    noise = shared + np.diag(rng.uniform(0.7, 1.2, NODES) + np.abs(shared).sum(axis=0))
-    drawn = rng.multivariate_normal(np.zeros(NODES), noise, SITES * ROWS) @ np.linalg.inv(np.eye(NODES) - weights)
-    tables = {f"site-{k}": table for k, table in enumerate(np.split(drawn, SITES))}
-    return tables, CausalGraph.admg(weights != 0, shared != 0)
+_OF_CAUSAL_LEARN = {-1: TAIL, 1: ARROW, 2: CIRCLE}
+_OF_TETRAD = {"-": "tail", "<": "arrow", ">": "arrow", "o": "circle"}
+_BOSS_FCI = """
+import json, sys, numpy, pandas, tetrad_port
+values = numpy.load(sys.argv[1])
+table = pandas.DataFrame(values, columns=[f"v{k}" for k in range(values.shape[1])])
+print(json.dumps(tetrad_port.TetradPort().run_boss_fci(table, alpha=0.01, penalty_discount=2.0)[0]["edges"]))
+"""
+_ABIC = """
+import json, sys, numpy, lingam
+learned = lingam.ABICLiNGAM(beta=1.0, seed=0).fit(numpy.load(sys.argv[1]))
+print(json.dumps(numpy.nan_to_num(learned.adjacency_matrix_, nan=9e9).tolist()))
+"""
+Pairs = set[tuple[str, str]]
 
 
-def learn_fci(tables: Tables) -> CausalGraph:
+def learn(case: Case, **parameters: Any) -> tuple[EvidenceSearch, float]:
+    """Fit the search, and return it with its CPU seconds."""
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        learned = EvidenceSearch(workers=1, **parameters).fit(_named(case))
+    return learned, time.process_time() - started
+
+
+def _named(case: Case) -> dict[str, pd.DataFrame]:
+    return {name: pd.DataFrame(table, columns=list(case.truth.names)) for name, table in case.tables.items()}
+
+
+def causes_told(learned: EvidenceSearch) -> tuple[Pairs, Pairs]:
+    """Return the edges that are directed, and those that are drawn as an arrow alone."""
+    table = learned.edge_evidence_
+    directed = table[table.directed]
+    drawn = directed[directed.confounding.eq("ruled out")]
+    return set(zip(directed.cause, directed.effect, strict=True)), set(zip(drawn.cause, drawn.effect, strict=True))
+
+
+def measure_marks(kind: str, seeds: Sequence[int], nodes: int, hidden: int | None) -> list[str]:
+    """Return a row of the first table."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        drawn, plain = (DATA[kind](seed, nodes, hidden or 2 + seed % 3, acts) for acts in (True, False))
+        confounded = {frozenset(pair) for pair in drawn.truth.bidirected_edges}
+        counts["pairs"] += len(confounded)
+        told = zip(("directed", "drawn"), causes_told(learn(drawn)[0]), causes_told(learn(plain)[0]), strict=True)
+        for name, found, without in told:
+            right = set(drawn.truth.edges)
+            of_confounded = {edge for edge in found if frozenset(edge) in confounded}
+            counts[f"{name}, confounded"] += len(of_confounded)
+            counts[name] += len(found & right)
+            counts[f"{name}, other"] += len(found - right - of_confounded)
+            counts[f"{name} without"] += len(without & set(plain.truth.edges))
+    names = ("drawn, confounded", "directed, confounded", "drawn", "drawn, other", "drawn without", "directed")
+    return [kind, *(str(counts[name]) for name in ("pairs", *names, "directed without"))]
+
+
+def learn_fci(case: Case) -> CausalGraph:
     """Return causal-learn's PAG of the pooled rows."""
-    graph, _ = fci(np.concatenate(list(tables.values())), "fisherz", 0.01, show_progress=False)
-    ends = {Endpoint.ARROW.value: ARROW, Endpoint.TAIL.value: TAIL, Endpoint.CIRCLE.value: CIRCLE, 0: 0}
-    return CausalGraph.from_marks(np.vectorize(ends.__getitem__)(graph.graph.T))
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = run_fci(_pooled(case), "fisherz", 0.01, verbose=False, show_progress=False)[0].graph
+    marks = np.zeros(found.shape, dtype=np.int8)
+    for i, j in np.argwhere(found != 0):
+        marks[j, i] = _OF_CAUSAL_LEARN[int(found[i, j])]  # theirs stands at i
+    return CausalGraph.from_marks(marks, case.truth.names)
 
 
-METHODS: dict[str, Callable[[Tables], CausalGraph]] = {
-    "admg": lambda tables: feddag.make_learner("admg").fit(tables).graph_,
-    "feddag-linear": lambda tables: feddag.FedDAG("all", "linear").fit(tables).graph_,
-    "search": lambda tables: feddag.EvidenceSearch().fit(tables).graph_,
-    "fci": learn_fci,
-}
+def learn_boss_fci(python: str, case: Case) -> CausalGraph:
+    """Return tetrad-port's PAG of the pooled rows."""
+    edges, names = [], case.truth.names
+    for text in _elsewhere(python, _BOSS_FCI, case):
+        source, arrow, target = text.split()
+        ends = (names[int(source[1:])], names[int(target[1:])], _OF_TETRAD[arrow[0]], _OF_TETRAD[arrow[-1]])
+        edges.append(Edge(*ends))
+    return CausalGraph.from_edges(edges, names)
 
 
-def measure(name: str, cases: list[tuple[Tables, CausalGraph]]) -> str:
-    """Return a row of the table."""
-    figures, called, surely, pairs, started = [], 0, 0, 0, time.monotonic()
-    for tables, truth in cases:
-        found = METHODS[name](tables)
-        found = CausalGraph.from_marks(found.marks, truth.names)
-        is_pag = any("circle" in edge[2:] for edge in found.marked_edges)
-        parts = [] if is_pag else [compare_marks(found, truth)]
-        own = found if is_pag or found.undirected_edges else found.to_pag()
-        of_pag = compare_marks(own, truth.to_pag())
-        row = [
-            getattr(each, kind).f1 for each in parts for kind in ("adjacency", "arrowhead", "directed", "bidirected")
-        ]
-        figures.append([*(row or [np.nan] * 4), of_pag.adjacency.f1, of_pag.arrowhead.f1])
-        confounded = truth.bidirected_edges
-        called += sum(pair in found.edges or pair[::-1] in found.edges for pair in confounded)
-        surely += sum(pair in own.edges or pair[::-1] in own.edges for pair in confounded)
-        pairs += len(confounded)
-    means = " ".join(f"{value:6.2f}" for value in np.mean(figures, axis=0))
-    seconds = (time.monotonic() - started) / len(cases)
-    return f"{name:15} {means}   {called:3} and {surely:3} of {pairs:3}   {seconds:6.1f} s"
+def learn_abic(python: str, case: Case) -> CausalGraph:
+    """Return the ADMG of lingam's ABIC for normal noise: theirs has effects in rows, and both cells empty for <->."""
+    found = np.array(_elsewhere(python, _ABIC, case)).T
+    joined = found > 1e9
+    return CausalGraph.admg((found != 0) & ~joined, joined & joined.T, case.truth.names)
+
+
+def _elsewhere(python: str, program: str, case: Case) -> Any:
+    """Run a peer in the Python that has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, _pooled(case))
+        done = subprocess.run([python, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _pooled(case: Case) -> np.ndarray:
+    tables = [(each - each.mean(axis=0)) / each.std(axis=0) for each in case.tables.values()]
+    return np.concatenate(tables)
+
+
+def measure_pags(
+    kind: str, seeds: Sequence[int], nodes: int, hidden: int | None, tetrad: str | None
+) -> list[list[str]]:
+    """Return a row of the second table for each method."""
+    figures: dict[str, list[list[float]]] = {}
+    seconds = np.zeros(2)
+    for seed in seeds:
+        case = DATA[kind](seed, nodes, hidden or 2 + seed % 3, True)
+        pag, mag = case.truth.to_pag(), CausalGraph.from_marks(to_mag(case.truth.marks), case.truth.names)
+        (allowed, with_pag), (_, without) = learn(case, latent="allow"), learn(case)
+        seconds += with_pag, without
+        found = {"search": allowed.graph_, "FCI, pooled rows": learn_fci(case)}
+        if tetrad:
+            found["BOSS-FCI, pooled rows"] = learn_boss_fci(tetrad, case)
+        for name, graph in found.items():
+            by_pag, by_mag = compare_marks(graph, pag), compare_marks(graph, mag)
+            row = [by_pag.adjacency.precision, by_pag.adjacency.recall]
+            figures.setdefault(name, []).append([*row, by_mag.arrowhead.precision, by_pag.arrowhead.recall])
+    times = {"search": f"{seconds[0] / seconds[1]:.1f}"}
+    means = {name: [f"{each:.2f}" for each in np.mean(rows, axis=0)] for name, rows in figures.items()}
+    return [[kind, name, *row, times.get(name, "")] for name, row in means.items()]
+
+
+def measure_bow_free(seeds: Sequence[int], nodes: int, peers: str | None) -> list[list[str]]:
+    """Return a row of the third table for each method."""
+    methods: dict[str, Callable[[Case], CausalGraph]] = {
+        "admg": lambda case: make_learner("admg").fit(_named(case)).graph_,
+        "FCI, pooled rows": learn_fci,
+    }
+    if peers:
+        methods["ABIC, pooled rows"] = lambda case: learn_abic(peers, case)
+    rows, cases = [], [bow_free(seed, nodes) for seed in seeds]
+    for name, method in methods.items():
+        figures, started = [], time.monotonic()
+        for case in cases:
+            found = method(case)
+            parts = compare_marks(found, case.truth)
+            of_pag = compare_marks(found if (found.marks == CIRCLE).any() else found.to_pag(), case.truth.to_pag())
+            of_admg = [parts.directed.f1, parts.bidirected.f1] if method is not learn_fci else [np.nan] * 2
+            figures.append([parts.adjacency.f1, *of_admg, of_pag.adjacency.f1, of_pag.arrowhead.f1])
+        means = ["" if np.isnan(each) else f"{each:.2f}" for each in np.mean(figures, axis=0)]
+        rows.append([name, *means, f"{(time.monotonic() - started) / len(cases):.0f}"])
+    return rows
 
 
 def main() -> None:
-    """Print a row for each method."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["admg", "feddag-linear", "fci"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--hidden", type=int, default=3)
-    parser.add_argument("--mechanism", default="linear")
-    parser.add_argument("--bow-free", action="store_true")
+    parser.add_argument("--part", nargs="+", default=["marks", "pags"], choices=("marks", "pags", "bow-free"))
+    parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-10, or one seed")
+    parser.add_argument("--nodes", default=10, type=int, help="observed variables")
+    parser.add_argument("--hidden", type=int, help="hidden variables; 2 to 4 by seed unless given")
+    parser.add_argument("--data", nargs="+", default=list(DATA), choices=DATA, help="kinds of data")
+    parser.add_argument("--tetrad", metavar="PYTHON", help="a Python that has tetrad-port")
+    parser.add_argument("--peers", metavar="PYTHON", help="a Python that has lingam")
     given = parser.parse_args()
-    cases = [
-        bow_free(seed) if given.bow_free else simulated(seed, given.hidden, given.mechanism) for seed in given.seeds
-    ]
-    print("F1:               joined  heads     ->    <->  PAG: joined, heads   confounded called causes")
-    for name in given.methods:
-        print(measure(name, cases), flush=True)
+    size = given.nodes, given.hidden
+    if "marks" in given.part:
+        heads = ["data", "confounded pairs", "drawn as a cause", "directed", "true causes drawn", "other drawn"]
+        heads += ["without hidden variables", "true causes directed", "without hidden variables"]
+        print(markdown_table(heads, [measure_marks(kind, given.seeds, *size) for kind in given.data]))
+    if "pags" in given.part:
+        heads = ["data", "method", "adjacency precision", "adjacency recall", "arrowhead precision", "arrowhead recall"]
+        found = [row for kind in given.data for row in measure_pags(kind, given.seeds, *size, given.tetrad)]
+        print(markdown_table([*heads, 'time against latent = "mark"'], found))
+    if "bow-free" in given.part:
+        heads = ["method", "joined", "->", "<->", "PAG: joined", "PAG: arrowheads", "seconds"]
+        print(markdown_table(heads, measure_bow_free(given.seeds, given.nodes, given.peers)))
 
 
 if __name__ == "__main__":

@@ -191,6 +191,24 @@ def linear(store: Store) -> str:
     return markdown_table(header, rows)
 
 
+def sharing(store: Store) -> str:
+    """Put the search that lets the data decide what sites have in common beside the two that are told."""
+    rows, worse = [], []
+    for setting in settings.SETTINGS:
+        by_sharing = {
+            shared: {each.seed: each for each in kept(store, partial(settings.search, shared=shared), setting)}
+            for shared in ("graph", "all", "auto")
+        }
+        seeds = set.intersection(*(set(each) for each in by_sharing.values()))
+        if setting.nodes == 10 and seeds:
+            shds = {name: [each[seed].shd or 0.0 for seed in seeds] for name, each in by_sharing.items()}
+            rows.append([setting.title, *map(spread, shds.values())])
+            if fmean(shds["auto"]) > min(fmean(shds["graph"]), fmean(shds["all"])) + 0.2:
+                worse.append(setting.title)
+    told = f"Worse than the better of the two by more than 0.2: {'; '.join(worse) or 'none'}."
+    return f"{markdown_table(['setting', *(f'sharing = {name}' for name in ('graph', 'all', 'auto'))], rows)}\n\n{told}"
+
+
 def _shd_reported(setting: Setting, result: Result) -> float | None:
     graphs = reported_graphs(result)
     return None if graphs is None else compare(graphs[0], setting.draw(result.seed).truth).shd
@@ -268,7 +286,7 @@ def published(store: Store) -> str:
 
 PAGES = {
     ROOT / "README.md": {"without-error": without_error},
-    ROOT / "docs" / "search.md": {"comparison": comparison, "linear": linear, "sachs": sachs},
+    ROOT / "docs" / "search.md": {"comparison": comparison, "sharing": sharing, "linear": linear, "sachs": sachs},
     ROOT / "docs" / "federation.md": {"disclosures": disclosures},
     ROOT / "docs" / "security.md": {},
     ROOT / "docs" / "methods.md": {"methods": methods, "published": published},

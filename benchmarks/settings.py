@@ -32,5 +32,7 @@ def feddag(setting: Simulated, seed: int) -> Cell:
     return Cell(setting, "feddag", "federated", seed, {"sharing": sharing(setting), **model})
 
 
-def search(setting: Simulated, seed: int, noise: str = "free") -> Cell:
-    return Cell(setting, "search", "federated", seed, {"sharing": sharing(setting), "noise": noise})
+def search(setting: Simulated, seed: int, noise: str = "free", shared: str | None = None) -> Cell:
+    """Let the search assume in common what the setting has in common, unless `shared` says otherwise."""
+    parameters = {"sharing": shared or sharing(setting), "noise": noise}
+    return Cell(setting, "search", "federated", seed, parameters)

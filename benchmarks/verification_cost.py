@@ -24,12 +24,12 @@ from feddag.deployment.server import StudyResult, build_server, run_study
 from feddag.deployment.site import build_site, follow_study
 from feddag.deployment.terms import study_terms
 from feddag.experiments.formats import markdown_table
+from feddag.federation.calls import Traffic
 from feddag.federation.course import Course
 from feddag.federation.identities import Authority, Trust
 from feddag.federation.policy import SHARING, Policy
 from feddag.federation.refusals import RefusedError
 from feddag.federation.secure import SecureSite
-from feddag.federation.server_endpoint import Traffic
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.silos.simulation import Simulation
 from feddag.study import Study

@@ -117,9 +117,7 @@ PROVOKED = {
     "another process": learn_meanwhile,
     "has changed since the run": change_the_table,
     "--resume keeps it": resume_otherwise,
-    "beside privacy.differential": lambda: study(
-        "[privacy.differential]\nepsilon = 1.0\nrounds = 3\n[trust]\nassess = true"
-    ),
+    "asked for beside": lambda: study("[privacy.differential]\nepsilon = 1.0\nrounds = 3\n[trust]\nassess = true"),
     "stayed at its sites": lambda: Run.start_federated("run", study("[sites.a]\n[sites.b]\n[sites.c]")).silos(),
     "must be one of": lambda: make_learner("fedag"),
     "does not take": lambda: make_learner("notears", alpha=1),

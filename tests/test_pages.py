@@ -9,8 +9,10 @@ import shutil
 
 import pytest
 
-from feddag.deployment.study_tasks import known_tasks
+from feddag.deployment.site import check_site
+from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation.policy import Policy
+from feddag.study import Study
 from snippets import ROOT, blocks, run_console, run_python
 
 OF_A_NETWORK = ("feddag federation", "feddag site", "feddag audit")
@@ -50,7 +52,10 @@ def test_the_data_managers_policy_is_one(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text(policy, encoding="utf-8")
     path.chmod(0o600)
-    assert Policy.load(path).minimum_sites == 4
+    rules, folder = Policy.load(path), ROOT / "examples" / "heart_disease"
+    study = Study.load(folder / "network.toml")
+    check_site(study, study.silo("va", str(folder / "va.csv")), rules)
+    assert rules.forbidden(study_tasks(study)) == []
 
 
 def test_codes_that_are_declared_ordinal_are_levels(tmp_path):

@@ -31,7 +31,7 @@ def test_the_page_s_example_runs(tmp_path):
     [
         (", range = [0, 100]", "", "variables.age.range is missing, and privacy.rows needs it"),
         ("range = [0, 100]", "range = [100, 0]", "variables.age.range must be two numbers, the smaller one first"),
-        ('levels = ["f", "m"]', 'levels = ["f", "m"], range = [0, 1]', "a binary variable has levels, and no range"),
+        ('levels = ["f", "m"]', 'levels = ["f", "m"], range = [0, 1]', "a binary variable has levels, and no numbers"),
         ("epsilon = 1.0", "epsilon = 0", "privacy.rows.epsilon must be"),
         ("expected_rows = 20_000", "", "privacy.rows.expected_rows is missing"),
         ('"private-search"', '"search"', "privacy.rows needs the method private-search"),

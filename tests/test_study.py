@@ -169,7 +169,7 @@ class TestMerge:
         ("text", "message"),
         [
             ('{ type = "binary", range = [0, 1] }', "range: a binary variable has levels, and no numbers"),
-            ('{ type = "continuous", range = [5, 1] }', "must be the lowest and the highest value"),
+            ('{ type = "continuous", range = [5, 1] }', "must be two numbers, the smaller one first"),
             ('{ type = "continuous", transform = "sqrt" }', "transform must be"),
             ('{ type = "continuous", range = [-5, 0], transform = "log" }', "range has no value with a logarithm"),
         ],
@@ -183,7 +183,7 @@ class TestMerge:
         again = Study.parse(f"attempt = 2\n{plain}")
         assert again.digest != Study.parse(plain).digest
         assert Study.of(again.document()) == again
-        assert "attempt cannot be 2 beside privacy.differential" in refusal(f"attempt = 2\n{TEXT}")
+        assert "attempt cannot be 2 where sums have noise" in refusal(f"attempt = 2\n{TEXT}")
 
     def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
         text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')

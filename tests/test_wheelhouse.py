@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -91,3 +92,43 @@ def test_two_versions_of_one_package_are_refused(wheels, script):
     make_wheel(wheels, "other_package", "3.0")
     with pytest.raises(SystemExit, match="has several wheels of other-package"):
         script.write(wheels)
+
+
+@pytest.mark.slow
+def test_a_site_is_installed_from_the_gathered_wheels_alone(tmp_path):
+    """Needs an index to gather from; what follows cannot reach any."""
+    folder, place = tmp_path / "wheelhouse", tmp_path / "venv"
+    gathering = [sys.executable, SCRIPT, "--out", folder, "--extras", "flare"]
+    gathered = subprocess.run(gathering, capture_output=True, text=True, check=False)
+    if "Could not find a version" in gathered.stderr or "Connection" in gathered.stderr:
+        pytest.skip(f"no package index is in reach: {gathered.stderr.strip().splitlines()[-1]}")
+    assert gathered.returncode == 0, gathered.stderr
+    assert "requirements.lock and sbom.cdx.json" in gathered.stdout
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    nowhere = "http://127.0.0.1:9"
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_CONFIG_FILE")},
+        "PIP_CONFIG_FILE": os.devnull,
+        "HTTPS_PROXY": nowhere,
+        "HTTP_PROXY": nowhere,
+    }
+
+    def run(*command: object) -> str:
+        done = subprocess.run(
+            list(map(str, command)), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    lock = folder / "requirements.lock"
+    options = ("--quiet", "--no-index", "--find-links", folder, "--require-hashes", "-r", lock)
+    run(place / "bin" / "pip", "install", *options)
+    run(place / "bin" / "pip", "check")
+    assert str(place) in run(place / "bin" / "python", "-c", "import feddag, nvflare; print(feddag.__file__)")
+    (tmp_path / "study.toml").write_text(
+        'name = "asthma"\n[variables]\nage = "continuous"\ndose = "continuous"\n[method]\nname = "search"\n'
+        "[sites.basel]\n[sites.bern]\n[sites.lyon]\n"
+    )
+    assert "feddag site" in run(place / "bin" / "feddag", "federation", "provision", "study.toml", "--out", "kits")
+    listed = {each["name"] for each in json.loads((folder / "sbom.cdx.json").read_text())["components"]}
+    assert {"nvflare", "pyhocon"} <= listed

@@ -105,7 +105,7 @@ name = "{method}"                     # see: feddag methods
 parameters = {parameters}
 
 [data]
-missing = "error"                     # error; drop: rows with missing values; impute: median, or commonest level
+missing = "error"                     # error; drop: rows with missing values; impute: values that go with the row
 scale = "none"                        # none; site: by each site's own moments; federated: by those of all together
 
 # What is known of the graph beforehand.
@@ -143,6 +143,7 @@ timeout = 600                         # seconds that a site may take for a task
 [trust]
 assess = false                        # true: sites on a network also hold the graph against rows that they set aside,
                                       # which takes sums of moments and of scores; not with noise
+# tables = true                       # before the fit: what is missing over all sites, and what looks unmeant
 # bootstraps = 50                     # sites draw their rows again, so often, to see how stable the graph is
 # leave_one_out = false               # learn without each site, too: needs minimum_sites = 1
 # mechanisms = true                   # how many sites differ in how causes act; continuous variables alone

@@ -71,6 +71,8 @@ class Sites:
         *,
         name: str = "study",
         kit: str = "kit",
+        kinds: Mapping[str, str] | None = None,
+        first: str = "",
         more: str = "",
         policy: Policy | None = None,
     ) -> None:
@@ -82,6 +84,8 @@ class Sites:
             tables: By site; those of `registries`, if left out.
             name: The study's.
             kit: The folder of the kit, below each site's own.
+            kinds: The types of columns that are not continuous.
+            first: A further line of the study file, before its tables.
             more: Further lines of the study file.
             policy: All sites' rules.
         """
@@ -91,8 +95,11 @@ class Sites:
         self.policy = policy or Policy(sharing=SHARING, maximum_numbers_per_value=None)
         columns = next(iter(self.tables.values())).columns
         listed = "\n".join(f"[sites.{site}]" for site in self.names)
-        variables = "\n".join(f'{column} = "continuous"' for column in columns)
-        self.study = Study.parse(f'name = "{name}"\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n{more}\n')
+        of_type = dict.fromkeys(columns, "continuous") | dict(kinds or {})
+        variables = "\n".join(f'{column} = "{kind}"' for column, kind in of_type.items())
+        self.study = Study.parse(
+            f'name = "{name}"\n{first}\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n{more}\n'
+        )
         self.told: list[str] = []
         """What the sites said in their own terminals."""
         self.identities = {site: self._identity(site) for site in self.names}

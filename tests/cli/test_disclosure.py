@@ -52,7 +52,8 @@ def test_a_policy_that_would_refuse_the_study_or_end_it_early_is_told(feddag, st
     assert "5. A lying server adds" in shown.stdout
     told = " ".join(shown.stderr.split())
     assert "this site would take no part in the study. Refused by" in told
-    assert "the site would stop before the study has ended: its policy lets 0.001 numbers leave" in told
+    assert "maximum_numbers_per_value is 0.001 in" in told
+    assert "the site would end in the middle of the study. Set maximum_numbers_per_value = " in told
 
 
 def test_a_log_tells_what_was_released(feddag, study, data, tmp_path):

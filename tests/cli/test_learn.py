@@ -76,6 +76,17 @@ def test_every_option_reaches_the_estimator(feddag, sites, tmp_path):
     assert package.load(tmp_path / "run").get_params() == expected
 
 
+def test_the_private_search_takes_its_ranges_from_the_command_line(feddag, sites, tmp_path):
+    options = ("--method", "private-search", "--epsilon", 90, "--expected-rows", 100, "--noise-seed", 1, "--quiet")
+    by_name = "x0=-4:4,x1=-4:4, x2 = -5 : 5"
+    assert feddag("learn", *sites, *options, f"--ranges={by_name}", "--out", tmp_path / "run").exit_code == 0
+    assert package.load(tmp_path / "run").ranges == {"x0": [-4, 4], "x1": [-4, 4], "x2": [-5, 5]}
+    assert feddag("learn", *sites, *options, "--ranges=-4:4", "--out", tmp_path / "other").exit_code == 0
+    for wrong in ("4", "x0=4", "=1:2", "a:b"):
+        refused = feddag("learn", *sites, *options, f"--ranges={wrong}", "--out", tmp_path / "wrong")
+        assert (refused.exit_code, "--ranges" in refused.stderr) == (2, True)
+
+
 def test_the_search_learns_unless_another_method_is_named(feddag, sites, tmp_path):
     assert feddag("learn", *sites, "--restarts", 0, "--quiet", "--out", tmp_path / "run").exit_code == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["method"] == "search"

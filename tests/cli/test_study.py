@@ -172,6 +172,15 @@ class TestLearn:
         assert record["data"]["sites"]["south"]["rows_dropped"] == 1
         assert record["sites"][0]["source"] == str(ward / "north.db?table=visits")
 
+    def test_what_it_says_of_a_network_and_a_fit_here_does_not_do_is_told(self, feddag, ward):
+        further = "[sites.west]\n[privacy.differential]\nepsilon = 1.0\nrounds = 5\n"
+        (ward / "study.toml").write_text(STUDY + further, encoding="utf-8")
+        result = feddag("learn", "--study", "study.toml", *self.sources, "--out", "run")
+        assert result.exit_code == 0, result.stderr
+        told = " ".join(result.stderr.split())
+        assert "names 3 sites, and 'west' is not given" in told
+        assert "no noise is added, and the result is not private" in told
+
     def test_a_run_is_resumed_by_what_was_agreed_then(self, feddag, ward, monkeypatch):
         study = Study.load("study.toml")
         sources = dict(zip(("north", "south"), self.sources, strict=True))

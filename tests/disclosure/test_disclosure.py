@@ -13,7 +13,7 @@ from feddag.deployment.site import StudyTable, build_site
 from feddag.disclosure import Disclosure, disclose, disclose_log, disclose_quickly, disclosed, figures, with_table
 from feddag.disclosure.disclose import fewest_rows
 from feddag.disclosure.kept import keep, kept_for
-from feddag.disclosure.replay import join_questions, record_course
+from feddag.disclosure.replay import join_questions, record_course, thin_questions
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog
 from feddag.federation.identities import Authority, Trust
@@ -90,6 +90,26 @@ def test_joined_questions_bring_the_same_numbers_in_fewer_tasks():
     assert {task.name for task in joined.tasks} == {task.name for task in course.tasks}
     apart, together = np.sort(course.vector(silo)), np.sort(joined.vector(silo))
     np.testing.assert_allclose(together, apart, rtol=1e-9, atol=1e-12)
+
+
+def test_thinned_questions_bring_some_of_the_same_numbers():
+    study = _study('name = "search"')
+    silo = _silo(study)
+    course = record_course(study, [replace(silo, name=f"s{place}") for place in range(3)])
+    thin = thin_questions(course, 4, np.random.default_rng(1))
+    families = [len(task.arrays["children"]) for task in thin.tasks if task.name == "search.neighbourhoods"]
+    assert sum(families) == 4
+    some, every = thin.vector(silo), course.vector(silo)
+    assert len(some) < len(every)
+    assert np.isclose(some[:, None], every, rtol=1e-6, atol=1e-9, equal_nan=True).any(axis=1).all()
+
+
+def test_replicates_are_counted_and_not_replayed():
+    plain, more = (_study('name = "notears"', more=f"[trust]\nbootstraps = {count}\n") for count in (0, 4))
+    silos = [replace(_silo(plain), name=f"s{place}") for place in range(3)]
+    without, with_ones = (record_course(study, silos) for study in (plain, more))
+    assert [task.name for task in with_ones.tasks] == [task.name for task in without.tasks]
+    assert (with_ones.rounds, with_ones.numbers > 4 * without.numbers) == (without.rounds + 2, True)
 
 
 def test_the_same_seed_gives_the_same_figures(of_moments):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddag import CausalGraph
-from feddag.drawing.layout import NODE_HEIGHT, _inversions, label, lay_out
+from feddag.drawing.layers import _inversions
+from feddag.drawing.layout import NODE_HEIGHT, label, lay_out
 
 
 @st.composite
@@ -130,7 +131,7 @@ def test_what_can_be_drawn_without_crossings_is(shape):
 def test_sweeps_leave_fewer_crossings_than_a_drawing_in_the_given_order(monkeypatch):
     graph = dag(40, 1.5, seed=4)
     sorted_out = crossings(lay_out(graph))
-    monkeypatch.setattr("feddag.drawing.layout._Levels.reduce_crossings", lambda self: None)
+    monkeypatch.setattr("feddag.drawing.layout.Levels.reduce_crossings", lambda self: None)
     assert sorted_out < 0.7 * crossings(lay_out(graph))
 
 

@@ -45,6 +45,17 @@ def test_an_experiment_refers_to_what_exists(name):
         assert any(found) == bool(experiment.published and paper_has_it)
 
 
+def test_hidden_variables_are_part_of_a_setting_and_of_its_truth():
+    hidden = replace(TINY, nodes=6, hidden=1)
+    assert "hidden" not in TINY.identity()
+    assert hidden.identity()["hidden"] == 1
+    assert replace(Simulated(), hidden=2).published is None
+    assert hidden.title.endswith(", 1 hidden")
+    drawn = hidden.draw(1)
+    assert drawn.truth.bidirected_edges
+    assert len(drawn.silos[0].columns) == len(drawn.truth.names) == 6
+
+
 def test_a_figure_of_the_paper_stands_where_it_should():
     experiment = find_experiment("participation")
     row = next(row for row in experiment.rows if row.parameters.get("participation") == 0.2)

@@ -198,7 +198,7 @@ def test_a_course_that_is_closed_while_somebody_waits_for_a_question_does_not_ke
     course.expected({})
     course.add(step(1.0))
     course.close()  # the learner ends at its first question, and never asks the second
-    with pytest.raises(RefusedError, match="nobody follows the study any more"):
+    with pytest.raises(RefusedError, match="nobody answers the learner any more"):
         course.expected({})
 
 

@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feddag.federation.tables import table_folder
+from feddag import FeddagError
+from feddag.federation.tables import TableMemory, table_folders
 from feddag.silos import Silo
+
+
+def table_folder(tables: Path, table: Silo) -> Path:
+    """Return the one folder that remembers a table."""
+    (folder,) = table_folders(tables, table)
+    return folder
 
 
 def silo(values: np.ndarray, name: str = "east") -> Silo:
@@ -38,8 +45,15 @@ FLAGS = np.repeat([[0, 0, 1], [0, 1, 0], [1, 1, 0]], 20, axis=0).astype(float)
         VALUES[:, ::-1],
         VALUES[:, 2:3],
         np.column_stack([np.random.default_rng(3).normal(size=60), VALUES[:, 1]]),
+        VALUES[:-1],
+        np.vstack([VALUES, VALUES[:1]]),
+        np.random.default_rng(5).permutation(VALUES),
+        np.vstack([VALUES[10:, 1:], np.random.default_rng(6).normal(size=(12, 3))]),
     ],
-    ids=["itself", "other units", "signs", "logarithms", "digits", "other order", "one column", "and another column"],
+    ids=[
+        *("itself", "other units", "signs", "logarithms", "digits", "other order", "one column", "and another column"),
+        *("one row less", "one row more", "rows in another order", "next month's rows of some columns"),
+    ],
 )
 def test_a_table_is_known_again(tables: Path, again: np.ndarray):
     folder = table_folder(tables, silo(VALUES))
@@ -51,15 +65,33 @@ def test_a_table_is_known_again(tables: Path, again: np.ndarray):
     "other",
     [
         np.random.default_rng(4).normal(size=(60, 4)),
-        VALUES[:-1],
-        np.vstack([VALUES, VALUES[:1]]),
-        np.vstack([VALUES[1::-1], VALUES[2:]]),
         COUNTS,
+        COUNTS[np.random.default_rng(7).permutation(60)],
     ],
-    ids=["other rows", "one row less", "one row more", "two rows exchanged", "counts"],
+    ids=["other rows", "counts", "counts in another order"],
 )
 def test_another_table_is_not_taken_for_it(tables: Path, other: np.ndarray):
     assert table_folder(tables, silo(VALUES)) != table_folder(tables, silo(other))
+
+
+@pytest.mark.parametrize("other", [VALUES[:-1], VALUES[4:, :2], np.vstack([VALUES, VALUES[:3] + 1.0])])
+def test_a_table_of_a_few_rows_more_or_less_is_refused_once_numbers_have_left(tables: Path, other: np.ndarray):
+    def memory(values: np.ndarray) -> TableMemory:
+        return TableMemory(tables, silo(values), limit=None, minimum_cell=5)
+
+    first, waiting = memory(VALUES), memory(other)
+    first.charge("answer", 3)
+    rows = abs(len(other) - 60)
+    for begin in (lambda: memory(other), lambda: waiting.charge("another", 3)):
+        with pytest.raises(FeddagError, match=f"would tell about {rows} rows? alone, and minimum_cell is 5"):
+            begin()
+    first.charge("a further one", 3)
+    assert memory(VALUES[:-5]).folders == first.folders
+
+
+def test_columns_that_were_apart_bring_both_memories_together(tables: Path):
+    first, second = table_folder(tables, silo(VALUES[:, :2])), table_folder(tables, silo(VALUES[:, 2:]))
+    assert table_folders(tables, silo(VALUES[:, 1:3])) == sorted([first, second])
 
 
 def test_a_column_that_was_seen_beside_a_known_one_is_known_from_then_on(tables: Path):

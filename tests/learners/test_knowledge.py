@@ -26,6 +26,7 @@ TINY = {
     "notears-mlp": {**FEW_STEPS, "hidden_units": 3},
     "dag-gnn": {**FEW_STEPS, "hidden_units": 3},
     "search": {"restarts": 0},
+    "private-search": {"epsilon": 10.0, "ranges": (-8.0, 8.0), "expected_rows": 160, "noise_seed": 1},
 }
 TOLD = [name for name, method in METHODS.items() if set(CONSTRAINTS) <= set(method.parameters())]
 CASES = [(name, regime) for name in TOLD for regime in METHODS[name].regimes]

@@ -130,7 +130,8 @@ def test_checks_in_the_folder_are_shown(copied, notears_run, checked_run):
     assessment = run.assessment()
     verdict = [each.text for each in report.find(Paragraph) if each.role == "verdict"]
     assert verdict == [assessment.verdict]
-    assert [each.items for each in report.find(Bullets) if each.role == "warnings"] in ([], [assessment.warnings])
+    warnings = [each.items for each in report.find(Bullets) if each.role == "warnings"]
+    assert not assessment.warnings or assessment.warnings in warnings
     shown = table(report, "How well the graph predicts rows held out, compared with others")
     assert [row[0] for row in shown.rows] == [each.graph for each in assessment.held_out]
     assert len(table(report, "The evidence for each edge").rows) == len(run.table("edge_evidence"))
@@ -167,6 +168,18 @@ def test_stability_is_the_confidence_where_it_is_known(copied, notears_run):
     assert [(edge.source, edge.target) for edge in drawing.edges] == edges
     assert [edge.strength for edge in drawing.edges] == pytest.approx([1 - k / 10 for k in range(len(edges))])
     assert drawing.edges[0].numbers["hangs on site"] == "Lyon"
+
+
+def test_an_edge_that_redrawn_tables_often_lack_is_drawn_pale(copied, notears_run, page_of):
+    folder = copied(notears_run)
+    first, *others = load(folder).graph_.edges
+    rows = [{"cause": cause, "effect": effect, "frequency": 1.0} for cause, effect in others]
+    rows.append({"cause": first[0], "effect": first[1], "frequency": 0.5})
+    pd.DataFrame(rows).to_csv(folder / "stability.csv", index=False)
+    assert [(edge.source, edge.target) for edge in describe_edges(Run.open(folder)) if edge.doubtful] == [first]
+    page = page_of(folder)
+    assert len(page.all("g", "doubtful")) == 1
+    assert "A pale line is doubtful" in page.text
 
 
 def test_the_evidence_of_a_search_is_the_confidence(run_of):

@@ -22,13 +22,21 @@ def test_the_graph_is_drawn_whole(page_of, random_run):
 
 
 def test_undirected_edges_have_no_arrowhead(page_of, run_of):
-    folder = run_of("search", ["a", "b"], restarts=0)  # linear and Gaussian: nothing tells the direction
+    folder = run_of("pc", ["a", "b"], regime="all")  # linear and Gaussian: nothing tells the direction
     page = page_of(folder)
     assert load(folder).graph_.undirected_edges == [("a", "b")]
     assert len(page.all("g", "undirected")) == 1
     assert len(page.all("polygon")) == 1  # of the legend
     assert len(page.all("rect", "cell")) == 2
     assert "the data do not show the direction" in page.text
+
+
+def test_an_edge_that_a_hidden_cause_may_explain_has_a_circle(page_of, run_of):
+    folder = run_of("search", ["a", "b"], restarts=0)
+    page = page_of(folder)
+    assert [each.kind for each in load(folder).drawn_graph.marked_edges] == ["o-o"]
+    assert "a o–o b" in page.text
+    assert "A circle at an end is open" in page.text
 
 
 def test_what_was_asked_and_what_came_out_stand_in_words(page_of, notears_run):

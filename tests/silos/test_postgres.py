@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
-import shutil
-import signal
-import socket
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,90 +12,23 @@ from feddag.errors import FeddagError
 from feddag.silos import Preparation, read_silos
 from feddag.study import Study
 
-sqlalchemy = pytest.importorskip("sqlalchemy")
+pytest.importorskip("sqlalchemy")
 pytest.importorskip("psycopg")
 
-PASSWORD = "p@ss/word"
-IN_AN_ADDRESS = "p%40ss%2Fword"
+import sqlalchemy
 
-
-def program(name: str) -> str | None:
-    return shutil.which(name) or next(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{name}")), None)
-
-
-def other_user() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root."""
-    if os.geteuid() != 0:
-        return {}
-    for name in ("postgres", "nobody"):
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
+from postgres_process import IN_AN_ADDRESS, PASSWORD, postgres
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a database `clinic` of the user `reader`, without a password."""
-    initdb, postgres = program("initdb"), program("postgres")
-    if initdb is None or postgres is None:
-        pytest.skip("PostgreSQL (initdb, postgres) is not installed")
-    user = other_user()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        (Path(folder) / "password").write_text(PASSWORD, encoding="utf-8")
-        if user:
-            for path in (Path(folder), Path(folder) / "password"):
-                os.chown(path, user["user"], user["group"])
-        made = subprocess.run(
-            [
-                initdb,
-                "-D",
-                f"{folder}/data",
-                "-U",
-                "reader",
-                "-A",
-                "scram-sha-256",
-                "-N",
-                f"--pwfile={folder}/password",
-            ],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            **user,
-        )
-        if made.returncode:
-            pytest.skip(f"initdb failed here: {made.stderr.strip()}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-k", folder, "-p", str(port)]
-        with open(Path(folder) / "log", "wb") as log:
-            server = subprocess.Popen(
-                [postgres, "-D", f"{folder}/data", *options], cwd=folder, stdout=log, stderr=log, **user
-            )
-        try:
-            fill(server, f"postgresql+psycopg://reader:{IN_AN_ADDRESS}@127.0.0.1:{port}")
-            yield f"postgresql://reader@127.0.0.1:{port}/clinic"
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait()
+    with postgres() as place:
+        fill(f"postgresql+psycopg://reader:{IN_AN_ADDRESS}@{place}/clinic")
+        yield f"postgresql://reader@{place}/clinic"
 
 
-def fill(server: subprocess.Popen[bytes], address: str) -> None:
-    engine = sqlalchemy.create_engine(f"{address}/postgres", isolation_level="AUTOCOMMIT")
-    while True:
-        try:
-            with engine.connect() as connection:
-                connection.execute(sqlalchemy.text("CREATE DATABASE clinic"))
-            break
-        except sqlalchemy.exc.OperationalError:
-            if server.poll() is not None:
-                pytest.skip("PostgreSQL ended at once")
-            time.sleep(0.1)
-    engine.dispose()
+def fill(address: str) -> None:
     rng = np.random.default_rng(0)
     rows = [
         {
@@ -117,7 +40,7 @@ def fill(server: subprocess.Popen[bytes], address: str) -> None:
         }
         for k, (age, dose) in enumerate(rng.normal(50, 10, size=(30, 2)))
     ]
-    engine = sqlalchemy.create_engine(f"{address}/clinic")
+    engine = sqlalchemy.create_engine(address)
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text("CREATE SEQUENCE counter"))
         connection.execute(sqlalchemy.text("CREATE SCHEMA ward"))

@@ -14,8 +14,8 @@ from rich.text import Text
 from feddag.cli.options import OutputFormat
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
-from feddag.deployment.site import check_site
-from feddag.disclosure import Disclosure, Figure, disclose, disclose_log, disclosed, figures
+from feddag.deployment.site import check_site, released_before
+from feddag.disclosure import Disclosure, Figure, check_budget, disclose, disclose_log, disclosed, figures
 from feddag.disclosure.disclose import Progress as Advance
 from feddag.disclosure.kept import keep
 from feddag.errors import FeddagError
@@ -130,13 +130,12 @@ def _before(
         typer.echo(f"Warning: as things are, this site would take no part in the study. {error}", err=True)
     with _shown_progress() as progress:
         found = disclose(study, silo, policy=rules, seed=seed, jobs=jobs or joblib.cpu_count(), progress=progress)
-    most = rules.maximum_numbers_per_value
-    if most is not None and (found.numbers_per_value or 0) > most:
-        typer.echo(
-            f"Warning: the site would stop before the study has ended: its policy lets {most:g} numbers leave for each "
-            "value (maximum_numbers_per_value).",
-            err=True,
-        )
+    try:
+        warning = check_budget(study, found, rules, 0 if opened is None else released_before(silo, rules))
+    except FeddagError as error:
+        warning = str(error)
+    if warning is not None:
+        typer.echo(f"Warning: {warning}", err=True)
     if opened is not None:
         keep(opened.memory(study), found)
     return found

@@ -14,12 +14,14 @@ from feddag.cli.effects import show_effect
 from feddag.cli.fitting import watched
 from feddag.cli.options import OutputFormat
 from feddag.cli.progress import clock
+from feddag.cli.proxies import ProxyOption
 from feddag.cli.stability import edge_table
 from feddag.cli.tables import bare_table, show_edges, stdout
 from feddag.deployment.demo import run_demo
 from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit, Standing
 from feddag.deployment.engines import engine
 from feddag.deployment.preflight import describe_terms
+from feddag.deployment.proxy import Proxy
 from feddag.errors import FeddagError
 from feddag.graphs import compare
 from feddag.learners import Learner, Progress
@@ -162,6 +164,7 @@ def run(
     *,
     kit: Annotated[Path, KIT],
     out: Annotated[Path, typer.Option(metavar="RUN", help="A new folder, or that of this study.", show_default=False)],
+    proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
     """Has the server run the study, shows how it goes, and brings the result. Sites that are lost are waited for, or
@@ -171,16 +174,16 @@ def run(
     """
     agreed, opened = Study.load(study), engine().open_analyst(kit)
     folder = Run.start_federated(out, agreed)
-    learned = _learn(agreed, opened, folder, quiet=quiet)
+    learned = _learn(agreed, opened, folder, proxy, quiet=quiet)
     console = stdout()
     show_edges(console, learned)
     show_assessment(console, folder, quiet=True)
     typer.echo(f"Written into {out}. See: feddag report {out}")
 
 
-def _learn(study: Study, kit: AnalystKit, folder: Run, *, quiet: bool) -> Learner:
+def _learn(study: Study, kit: AnalystKit, folder: Run, proxy: Proxy | None, *, quiet: bool) -> Learner:
     console = Console(stderr=True, highlight=False)
-    with kit.connect(study, lambda message: None if quiet else console.print(message)) as connected:
+    with kit.connect(study, lambda message: None if quiet else console.print(message), proxy) as connected:
 
         def fit(progress: Progress) -> Learner:
             learned = connected.run(progress)
@@ -211,6 +214,7 @@ def stability(
             "--leave-one-out", help="Learn without each site, too, where the study and all policies allow such sums."
         ),
     ] = False,
+    proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
     """Has the sites draw their rows again, each its own, and learn from these, all draws side by side. It is a further
@@ -220,7 +224,7 @@ def stability(
     Example: feddag federation stability run --kit kits/analyst --bootstraps 50
     """
     terms = {"bootstraps": bootstraps, "leave_one_out": leave_one_out}
-    checks = _further(run, kit, terms, f"stability {run}", quiet=quiet)
+    checks = _further(run, kit, terms, f"stability {run}", proxy=proxy, quiet=quiet)
     if checks.stability is None:
         raise typer.Exit(1)
     stdout().print(edge_table(checks.stability.edges()))
@@ -230,6 +234,7 @@ def mechanisms(
     run: Annotated[Path, RUN],
     *,
     kit: Annotated[Path, KIT],
+    proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
     """Compares each site's mechanisms with common ones: how many sites differ, never which. Each site sees its own in
@@ -237,7 +242,7 @@ def mechanisms(
 
     Example: feddag federation mechanisms run --kit kits/analyst
     """
-    found = _further(run, kit, {"mechanisms": True}, f"mechanisms {run}", quiet=quiet).mechanisms
+    found = _further(run, kit, {"mechanisms": True}, f"mechanisms {run}", proxy=proxy, quiet=quiet).mechanisms
     if found is None:
         raise typer.Exit(1)
     table = bare_table("effect", "causes", "explained", "own gain", "± error", "sites that differ")
@@ -255,6 +260,7 @@ def effects(
     kit: Annotated[Path, KIT],
     cause: Annotated[str, typer.Option(metavar="NAME", help="The variable that is set.", show_default=False)],
     effect: Annotated[str, typer.Option(metavar="NAME", help="The variable that changes.", show_default=False)],
+    proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
     """Estimates a total effect from sums: weighted by rows, and as a mean over sites that may differ, with the variance
@@ -263,13 +269,15 @@ def effects(
     Example: feddag federation effects run --kit kits/analyst --cause X1 --effect X3
     """
     again = f"effects {run} --cause {cause} --effect {effect}"
-    checks = _further(run, kit, {"effects": [[cause, effect]]}, again, quiet=quiet)
+    checks = _further(run, kit, {"effects": [[cause, effect]]}, again, proxy=proxy, quiet=quiet)
     if not checks.effects:
         raise typer.Exit(1)
     show_effect(checks.effects[0], "text")
 
 
-def _further(run: Path, kit: Path, terms: dict[str, Any], again: str, *, quiet: bool) -> GraphChecks:
+def _further(
+    run: Path, kit: Path, terms: dict[str, Any], again: str, *, proxy: Proxy | None, quiet: bool
+) -> GraphChecks:
     """Run a study that only finds out more about a run's graph, and keep what it finds in the run's folder."""
     opened = Run.open(run)
     study = opened.study
@@ -279,7 +287,12 @@ def _further(run: Path, kit: Path, terms: dict[str, Any], again: str, *, quiet: 
     further = Study.of(content, f"{run}: a further study")
     console = Console(stderr=True, highlight=False)
     analyst = engine().open_analyst(kit)
-    with analyst.connect(further, lambda message: None if quiet else console.print(message, markup=False)) as connected:
+
+    def report(message: str) -> None:
+        if not quiet:
+            console.print(message, markup=False)
+
+    with analyst.connect(further, report, proxy) as connected:
         learned = watched(connected.run, quiet=quiet, resume=f"feddag federation {again} --kit {kit}")
     if learned.graph_ != opened.result().graph_:
         raise FeddagError(f"{run}: the sites' tables have changed since, and give another graph. Run the study anew.")
@@ -287,19 +300,24 @@ def _further(run: Path, kit: Path, terms: dict[str, Any], again: str, *, quiet: 
     return connected.checks
 
 
-def stop(*, kit: Annotated[Path, KIT]) -> None:
+def stop(*, kit: Annotated[Path, KIT], proxy: ProxyOption = None) -> None:
     """Has the server end the study that runs there, and lets feddag federation run end wherever this kit follows it.
     Server and sites stay connected, and what was done is kept: feddag federation run goes on with it.
 
     Example: feddag federation stop --kit kits/analyst
     """
     opened = engine().open_analyst(kit)
-    with opened.connect(opened.study(), lambda message: None) as connected:
+    with opened.connect(opened.study(), lambda message: None, proxy) as connected:
         stopped = connected.stop()
     typer.echo("Stopped. What was done is kept." if stopped else "Nothing runs.")
 
 
-def status(*, kit: Annotated[Path, KIT], format: OutputFormat = "text") -> None:  # noqa: A002 - the option's name
+def status(
+    *,
+    kit: Annotated[Path, KIT],
+    proxy: ProxyOption = None,
+    format: OutputFormat = "text",  # noqa: A002 - the option's name
+) -> None:
     """Tells whether the server is up, which sites are connected, and what each is doing for how long. The exit code is
     0 if all sites are connected, 3 if some are not, and 1 if the server is out of reach.
 
@@ -307,7 +325,7 @@ def status(*, kit: Annotated[Path, KIT], format: OutputFormat = "text") -> None:
     """
     opened = engine().open_analyst(kit)
     study = opened.study()
-    with opened.connect(study, lambda message: None) as connected:
+    with opened.connect(study, lambda message: None, proxy) as connected:
         found = connected.status()
     if format == "json":
         typer.echo(json.dumps(_standing(study, found), indent=2))

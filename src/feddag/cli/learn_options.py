@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from feddag.cli.options import Option, Takers, edges, names, number, tiers, value, with_options
+from feddag.cli.options import Option, Takers, counts, edges, names, number, ranges, tiers, value, with_options
 from feddag.errors import FeddagError
 from feddag.learners.registry import METHODS, Regime
 from feddag.silos.preparation import Missing, Scale
@@ -53,6 +53,20 @@ OPTIONS = {
     "confidence": Option("Directions less sure than this are left open."),
     "keep_doubtful": Option("Keep edges in the graph that are not surely there."),
     "latent": Option("Hidden common causes: mark edges that one may explain, or allow them (the graph is a PAG)."),
+    "epsilon": Option("What all that leaves the sites may reveal of one person, together with delta."),
+    "delta": Option("The probability that more is revealed; far below one over the number of people."),
+    "ranges": Option(
+        "The smallest and largest plausible value of each number, without a look at the data: age=0:120,bmi=12:50; or "
+        "one for all, 0:120 (write --ranges=-3:3 if it begins with a minus).",
+        ranges,
+        "RANGES",
+    ),
+    "levels": Option("How many levels each discrete variable has: sex=2,stage=4.", counts, "COUNTS"),
+    "rows_per_person": Option("The most rows that one person has."),
+    "expected_rows": Option("About how many rows all sites have together; decides how many functions are released."),
+    "mechanisms": Option("Release functions of one and two causes, or straight lines, with the least noise."),
+    "quorum": Option("How many sites must enter the release; all unless given."),
+    "noise_seed": Option("For simulations only: noise that can be repeated, and so protects nobody."),
     "alpha": Option("The level of the tests."),
     "basis_functions": Option("Of each spline."),
     "neighbours": Option("How many possible parents of a variable enter the search, at most."),
@@ -96,7 +110,7 @@ class LearnOptions:
     missing: Annotated[
         Missing | None,
         typer.Option(
-            help="Refuse missing values, drop rows that have any, or impute the site's median (or commonest level).",
+            help="Refuse missing values, drop rows that have any, or impute values of the site's own by the rest.",
             show_default="error",
         ),
     ] = None

@@ -65,6 +65,34 @@ def number(text: str) -> int | float:
         return float(text)
 
 
+def ranges(text: str) -> tuple[float, float] | dict[str, tuple[float, float]]:
+    """Parse ranges such as age=0:120,bmi=12:50, or one for all such as 0:120."""
+    if "=" not in text:
+        return _range(text)
+    return {name: _range(limits) for name, limits in _by_name(text, "age=0:120")}
+
+
+def counts(text: str) -> dict[str, int]:
+    """Parse whole numbers by name, such as sex=2,stage=4."""
+    return {name: int(count) for name, count in _by_name(text, "stage=4")}
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise ValueError(f"{text!r} is no range such as 0:120")
+    return float(low), float(high)
+
+
+def _by_name(text: str, example: str) -> list[tuple[str, str]]:
+    """Split such as a=1,b=2 at commas, each part at its last equals sign."""
+    parts = [tuple(each.strip() for each in part.rpartition("=")) for part in text.split(",") if part.strip()]
+    for name, _, found in parts:
+        if not (name and found):
+            raise ValueError(f"{name or found!r} is not written such as {example}")
+    return [(name, found) for name, _, found in parts]
+
+
 def grid(texts: list[str], *, example: str = "l1=0.01,0.1") -> dict[str, list[Any]]:
     """Parse texts such as the example; each value once."""
     found: dict[str, list[Any]] = {}
@@ -193,7 +221,7 @@ def _annotation(parameters: Sequence[inspect.Parameter], option: Option, panel: 
     first, *others = [each.default for each in parameters]
     shown = f"{first:g}" if isinstance(first, float) and first > 1e6 else str(first)
     flag = parameters[0].name.replace("_", "-")
-    hidden = any(first is each for each in (None, False)) or first == () or any(each != first for each in others)
+    hidden = first is False or not isinstance(first, str | int | float) or any(each != first for each in others)
     return Annotated[
         kind,
         typer.Option(

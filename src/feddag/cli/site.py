@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -8,14 +9,15 @@ import typer
 from feddag.cli.disclosure import show_figures
 from feddag.cli.monitoring import Health, LogFormatOption, Systemd, service_options, watching
 from feddag.cli.options import command
+from feddag.cli.proxies import ProxyOption
 from feddag.cli.tables import stdout
 from feddag.deployment.engines import engine
 from feddag.deployment.logs import LogFormat, speaker
 from feddag.deployment.preflight import check_network, describe_terms
 from feddag.deployment.service import absolute, systemd_unit
-from feddag.deployment.site import check_site
+from feddag.deployment.site import check_site, released_before
 from feddag.deployment.study_tasks import study_tasks
-from feddag.disclosure import Disclosure, disclose_quickly, figures
+from feddag.disclosure import Disclosure, check_budget, disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
@@ -36,6 +38,7 @@ def site(
         Path | None,
         typer.Option(metavar="FILE", help="What may leave the site, as TOML; strict unless given.", show_default=False),
     ] = None,
+    proxy: ProxyOption = None,
     health: Health = None,
     log_format: LogFormatOption = "text",
     systemd: Systemd = False,
@@ -49,6 +52,7 @@ def site(
     opened = engine().open_site(kit)
     if systemd:
         rest = ["--data", absolute(data), *([] if policy is None else ["--policy", str(policy.absolute())])]
+        rest += [] if proxy is None else ["--proxy", proxy.without_password()]
         typer.echo(systemd_unit(opened, "site", [*service_options(kit, health, log_format), *rest]), nl=False)
         return
     study = opened.study()
@@ -69,19 +73,23 @@ def site(
     for warning in table_warnings([silo]):
         say(f"Warning: {warning}")
     try:
-        found = _disclosure(study, silo, opened.memory(study), rules)
+        found = _disclosure(study, silo, opened.memory(study), rules, say)
     except FeddagError as error:  # a site may take part without figures
         say(f"What leaves was not measured: {error}")
     else:
+        new = not audit_log(opened.memory(study)).exists()
+        if new and (warning := check_budget(study, found, rules, released_before(silo, rules))):
+            say(f"Warning: {warning}")
         how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
         _show_disclosure(found, log_format, how_to_get_all)
-    raise typer.Exit(opened.run(data, policy, followed))
+    raise typer.Exit(opened.run(data, policy, followed, proxy))
 
 
-def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy) -> Disclosure:
-    """Return what will leave: all figures if the kit has them, else those that take seconds, once."""
+def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy, say: Callable[[str], None]) -> Disclosure:
+    """Return what will leave: all figures if the kit has them, else those that take little time, once."""
     found = kept_for(memory, study, silo)
     if found is None:
+        say("The study runs once on made-up tables, to find out what will leave. Then this site connects.")
         found = disclose_quickly(study, silo, policy)
         keep(memory, found)
     return found

@@ -13,6 +13,7 @@ from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
 from feddag.deployment.cells import check_cells
 from feddag.deployment.preflight import check_network, describe_terms
+from feddag.disclosure import describe_release
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
@@ -125,7 +126,7 @@ def _show_network(console: Console, study: Study) -> None:
         console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
         return
     console.print("Over a network:", markup=False)
-    for line in describe_terms(study):
+    for line in [*describe_terms(study), *describe_release(study)]:
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 

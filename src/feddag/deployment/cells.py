@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.silos import Silo
 from feddag.silos.cells import count_levels, merge_text, propose_merge, rare_levels, unlike_the_others
+from feddag.silos.interventions import FEWEST_ROWS
 from feddag.study import Study
 from feddag.trust.sites import held_out_rows
 
@@ -16,6 +18,8 @@ def check_cells(study: Study, silo: Silo, policy: Policy) -> None:
     not tell apart those with too few rows (`Silo.minimum_cell`). The counts are in the error, which is for the site's
     operator alone.
     """
+    if study.privacy.secure_sum and max(policy.minimum_sites, study.federation.minimum_sites) > 1:
+        _check_own_experiments(study, silo)
     _check_levels(study, silo, policy)
     for name, rows in unlike_the_others(silo).items():
         found = f"{name!r} has one value in all but {_rows(rows)}"
@@ -26,6 +30,35 @@ def check_cells(study: Study, silo: Silo, policy: Policy) -> None:
         policy.check_cell(
             rows, found, "Have the study do without trust.assess, mechanisms and grid, or take part with more rows"
         )
+
+
+def check_experiments(study: Study, fewest: int) -> None:
+    """Refuse a study in which sums would be about few sites, since experiments set a variable at all others."""
+    if not study.privacy.secure_sum or fewest < 2:
+        return
+    for name in study.columns:
+        free = [site.name for site in study.sites if name not in site.interventions.intervened]
+        if len(free) < min(fewest, len(study.sites)):
+            raise FeddagError(
+                f"{study.source}: experiments set {name!r} at all sites but {', '.join(free)}, so that sums about its "
+                f"causes would be about {len(free)} site{'s' * (len(free) > 1)}, and {fewest} are the fewest that are "
+                f"allowed. Name more sites, leave out {name!r}, or agree on minimum_sites = {len(free)} in the study's "
+                "[federation] and in all policies."
+            )
+
+
+def _check_own_experiments(study: Study, silo: Silo) -> None:
+    """Refuse a table in which rows set a variable nearly everywhere, and the study does not say so."""
+    if silo.targets is None:
+        return
+    declared = study.site(silo.name).interventions.intervened
+    for name, free in zip(silo.columns, (~silo.targets).sum(axis=0).tolist(), strict=True):
+        if free < FEWEST_ROWS and name not in declared:
+            raise FeddagError(
+                f"Site {silo.name!r}: experiments set {name!r} in all rows but {free}, so that this site says nothing "
+                f"of its causes, and the study does not show it. Have the study say sites.{silo.name}.intervened = "
+                f'["{name}"].'
+            )
 
 
 def _check_levels(study: Study, silo: Silo, policy: Policy) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from feddag.deployment.logs import LogFormat
+from feddag.deployment.proxy import Proxy
 from feddag.learners.base import Learner
 from feddag.learners.status import Progress
 from feddag.study import Study
@@ -107,7 +108,7 @@ class SiteKit(Kit, Protocol):
         """Return what the site signs with."""
         ...
 
-    def run(self, data: str, policy: Path | None, watching: Watching) -> int:
+    def run(self, data: str, policy: Path | None, watching: Watching, proxy: Proxy | None = None) -> int:
         """Answer for a table in the foreground until a signal ends it, and return the exit code."""
         ...
 
@@ -136,7 +137,9 @@ class Analyst(Protocol):
 class AnalystKit(Kit, Protocol):
     """The analyst's kit."""
 
-    def connect(self, study: Study, report: Callable[[str], None]) -> AbstractContextManager[Analyst]:
+    def connect(
+        self, study: Study, report: Callable[[str], None], proxy: Proxy | None = None
+    ) -> AbstractContextManager[Analyst]:
         """Connect to the server; `report` takes messages for the analyst."""
         ...
 

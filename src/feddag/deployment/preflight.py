@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from feddag.deployment.cells import check_experiments
 from feddag.deployment.server import learn
 from feddag.deployment.site import StudyTable
 from feddag.deployment.study_tasks import federated_learner
@@ -26,6 +27,7 @@ def check_network(study: Study) -> None:
     federated_learner(study)
     if len(study.sites) < 2:
         raise FeddagError(f"{study.source}: a federation has at least 2 sites. Name them, as [sites.NAME].")
+    check_experiments(study, study.federation.minimum_sites)
     if study.privacy.differential is not None:
         _check_noise(study)
 

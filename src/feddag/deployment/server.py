@@ -10,11 +10,12 @@ from typing import Any
 from feddag.deployment.study_tasks import SET_SCALE, federated_learner, study_replicates
 from feddag.deployment.terms import privacy_budget, study_terms
 from feddag.errors import FeddagError
+from feddag.federation.calls import Call, UnansweredError
 from feddag.federation.differential_privacy import Accountant, noise_multiplier_for
 from feddag.federation.identities import Trust
 from feddag.federation.journal import Journal
 from feddag.federation.protocol import Federation
-from feddag.federation.server_endpoint import Call, ServerEndpoint, UnansweredError
+from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress
 from feddag.regression.moments import common_scale
@@ -25,6 +26,7 @@ from feddag.trust.effects import effect_of_sums
 from feddag.trust.graph_checks import GraphChecks
 from feddag.trust.mechanisms import mechanisms_of_sums
 from feddag.trust.sortability import is_unit_free
+from feddag.trust.tables import TableFindings, look_at_tables
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,12 @@ def build_server(
 def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: Callable[[str], None]) -> StudyResult:
     """Have the sites join, agree on units, learn, and check the graph. Resume where the journal ends."""
     not_assessed: list[str] = []
+    tables: dict[str, Any] = {}
+
+    def report_tables(found: TableFindings) -> None:
+        tables.update(account=found.account, warnings=list(found.warnings))
+        for line in (found.account, *(f"Warning: {warning}" for warning in found.warnings)):
+            report(line)
 
     def report_check(message: str) -> None:
         not_assessed.append(message)
@@ -71,7 +79,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
 
     try:
         server.open()
-        learner = learn(study, server, progress)
+        learner = learn(study, server, progress, report_tables)
         rounds_of_fit = server.rounds_taken
         checks = check_graph(study, learner, server, report_check, progress)
     finally:
@@ -89,6 +97,7 @@ def run_study(study: Study, server: ServerEndpoint, progress: Progress, report: 
             "seconds": server.seconds,
             "sums": {site: server.sums_of[site] for site in server.sites},
             "not_assessed": " ".join(not_assessed) or None,
+            "tables": tables,
         }
     }
     spent = spent_privacy(study, server.rounds)
@@ -105,9 +114,16 @@ def journal_note(from_journal: int, rounds: int) -> str:
     return f"{from_journal} of {rounds} rounds come from the server's journal: no site was asked for them again."
 
 
-def learn(study: Study, federation: Federation, progress: Progress) -> FederatedLearner:
-    """Agree on common units if the study says so, then learn."""
+def learn(
+    study: Study,
+    federation: Federation,
+    progress: Progress,
+    report_tables: Callable[[TableFindings], None] = lambda found: None,
+) -> FederatedLearner:
+    """Look at the tables and agree on common units if the study says so, then learn."""
     learner = federated_learner(study)
+    if study.trust.tables:
+        report_tables(look_at_tables(federation, study.kinds, study.federation.minimum_sites))
     if study.preparation.scale == "federated":
         moments = common_scale(federation)
         SET_SCALE.ask(federation, 0, moments._asdict())
@@ -133,12 +149,13 @@ def check_graph(
     if replicates := study_replicates(study, learner):
         rows = study.federation.maximum_rows
         wanted["stability"] = lambda: replicates.learn(federation, maximum_weight=rows, progress=progress)
+    fewest = study.federation.minimum_sites
     if study.trust.mechanisms:
-        fewest = study.federation.minimum_sites
         wanted["mechanisms"] = lambda: mechanisms_of_sums(learner.guessed_graph, federation, study.columns, fewest)
     if study.trust.effects:
         wanted["effects"] = lambda: tuple(
-            effect_of_sums(learner, federation, study.kinds, *pair) for pair in study.trust.effects
+            effect_of_sums(learner, federation, study.kinds, *pair, minimum_sites=fewest)
+            for pair in study.trust.effects
         )
     if candidates := Candidates.of(study):
         rows = study.federation.maximum_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from feddag.deployment.cells import check_cells
+from feddag.deployment.cells import check_cells, check_experiments
 from feddag.deployment.server import check_graph, learn
 from feddag.deployment.study_tasks import (
     SET_SCALE,
     federated_learner,
     joint_checks,
     known_tasks,
+    look_tasks,
     study_tasks,
     trust_tasks,
 )
@@ -30,6 +32,7 @@ from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.side_by_side import JointSite
 from feddag.federation.site_endpoint import SiteEndpoint
+from feddag.federation.tables import TableMemory
 from feddag.files import atomic_write
 from feddag.learners.federated import FederatedLearner
 from feddag.regression.moments import scale_site
@@ -37,10 +40,12 @@ from feddag.silos import Silo
 from feddag.silos.scaling import ColumnScale, scaled
 from feddag.study import Study
 from feddag.trust.sites import MechanismFit, TrustSite
+from feddag.trust.tables import TableSite
 from feddag.trust.tasks import MECHANISMS
 
 OWN_MECHANISMS = "mechanisms.csv"
 """The site's own file about its mechanisms, in what it remembers of the study."""
+_SECRET = "draws.key"
 
 
 def tables_folder() -> Path:
@@ -49,11 +54,16 @@ def tables_folder() -> Path:
     return Path(state).expanduser() / "tables"
 
 
+def released_before(silo: Silo, policy: Policy) -> int:
+    """Return how many numbers have left a table in all studies so far; refuse one that was a little different then."""
+    return TableMemory(tables_folder(), silo, limit=None, minimum_cell=policy.minimum_cell).numbers
+
+
 def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     """Refuse to take part where the study cannot run, or the site's policy does not allow it."""
     policy.check_sharing(federated_learner(study).shares)
     policy.check_names(known_tasks())
-    policy.check_tasks(federated_learner(study).tasks(study.columns, len(study.sites)))
+    policy.check_tasks({**federated_learner(study).tasks(study.columns, len(study.sites)), **look_tasks(study)})
     policy.check_study(rows=silo.rows, sites=len(study.sites), protected=study.privacy.secure_sum)
     fewest = max(policy.minimum_sites, study.federation.minimum_sites)
     if study.privacy.secure_sum and fewest > 1 and study.federation.quorum <= len(study.sites) // 2:
@@ -72,6 +82,7 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
     row_privacy = study_terms(study).row_privacy
     if row_privacy is not None:
         policy.check_row_privacy(row_privacy)
+    check_experiments(study, fewest)
     check_cells(study, silo, policy)
 
 
@@ -98,7 +109,8 @@ def build_site(
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
     keep = partial(_keep_mechanisms, study, folder, report)
-    table = StudyTable(study, replace(silo, minimum_cell=policy.minimum_cell), keep=keep)
+    silo_of_tasks = replace(silo, minimum_cell=policy.minimum_cell)
+    table = StudyTable(study, silo_of_tasks, keep=keep, tell=report, secret=draws_secret(folder))
     return SiteEndpoint(
         folder,
         study_terms(study),
@@ -111,6 +123,16 @@ def build_site(
         policy=policy,
         report=report,
     )
+
+
+def draws_secret(folder: Path) -> bytes:
+    """Return what decides which rows a site draws again in a study: made at the site, and kept there over restarts."""
+    path = folder / _SECRET
+    if not path.exists():
+        with atomic_write(path, "wb") as stream:
+            os.fchmod(stream.fileno(), 0o600)
+            stream.write(secrets.token_bytes(32))
+    return path.read_bytes()
 
 
 def _keep_mechanisms(
@@ -143,6 +165,8 @@ class StudyTable:
         silo: Silo,
         learner: FederatedLearner | None = None,
         keep: Callable[[list[MechanismFit]], None] = lambda mechanisms: None,
+        tell: Callable[[str], None] = lambda message: None,
+        secret: bytes = b"",
     ) -> None:
         """Stand ready.
 
@@ -151,13 +175,17 @@ class StudyTable:
             silo: The site's table.
             learner: The study's, for those who have built it already.
             keep: Takes what the site finds out about its own mechanisms, for the site alone.
+            tell: Takes what the site finds out about its own table, for its operator alone.
+            secret: Decides which rows replicates draw; without one, a seed that all know does.
         """
         self.name = silo.name
         self._learner = learner or federated_learner(study)
         self._position = [site.name for site in study.sites].index(silo.name)
         self._checks = set(trust_tasks(study))
         self._keep = keep
+        self._secret = secret
         self._silo = silo
+        self._tables = TableSite(silo, len(study.sites), study.digest, tell) if study.trust.tables else None
         self._scale: ColumnScale | None = None
         self._site: Site | None = None
         self._trust: TrustSite | None = None
@@ -169,6 +197,8 @@ class StudyTable:
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of the method, of common units, or of the checks of the graph."""
+        if self._tables is not None and task.name.startswith("tables."):
+            return self._tables.answer(task)
         if task.name == SET_SCALE.name:
             self._begin(ColumnScale(**task.arrays))
             return Answer(1.0, {"done": np.array(1.0)})
@@ -193,7 +223,7 @@ class StudyTable:
         self._site = self._learner.site(silo, self._position)
         self._trust = TrustSite(silo) if self._checks else None
         for check in self._joint_checks:
-            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position))
+            self._joint |= dict.fromkeys(check.tasks(), check.site(silo, self._position, self._secret))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return the common units, if they are known, and the state of the learner's sites."""

@@ -11,6 +11,7 @@ from feddag.regression.moments import COVARIANCE, SCALE
 from feddag.selection import CANDIDATES, Candidates
 from feddag.study import Study
 from feddag.trust.replicates import REPLICATE_TASKS, Replicates
+from feddag.trust.tables import TABLE_TASKS, table_tasks
 from feddag.trust.tasks import NETWORK_TASKS, assessment_tasks, effect_tasks, mechanism_tasks
 
 SET_SCALE = TaskSpec("scale.set", "That the common units were taken over", {"done": Output("the number 1")})
@@ -69,7 +70,12 @@ def study_tasks(study: Study) -> dict[str, TaskSpec]:
         tasks |= SCALE.bounded(continuous)
         moments = {**tasks[SCALE.second.name].arrays, "deviation": deviation}
         tasks |= by_name((SET_SCALE.with_bounds(arrays=moments),))
-    return tasks | check_tasks(study)
+    return tasks | look_tasks(study) | check_tasks(study)
+
+
+def look_tasks(study: Study) -> dict[str, TaskSpec]:
+    """Return the tasks by which the study looks at the tables before it learns."""
+    return table_tasks(study.kinds, len(study.sites)) if study.trust.tables else {}
 
 
 def check_tasks(study: Study) -> dict[str, TaskSpec]:
@@ -107,4 +113,6 @@ def known_tasks() -> dict[str, TaskSpec]:
     learners = [method.learner() for method in METHODS.values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
-    return by_name((*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS, CANDIDATES))
+    return by_name(
+        (*of_methods, *InRegime.task_specs, *scaling, *NETWORK_TASKS, *REPLICATE_TASKS, *TABLE_TASKS, CANDIDATES)
+    )

@@ -14,7 +14,7 @@ from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, h
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
 from feddag.disclosure.release import release_membership
-from feddag.disclosure.replay import Course, answers, join_questions, record_course
+from feddag.disclosure.replay import Course, answers, join_questions, record_course, thin_questions
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.federation.rosters import fewest_sites
@@ -25,7 +25,9 @@ from feddag.study import Study
 
 MOST_ROWS = 300
 """Of a made-up table whose answers are costly: fewer rows tell more of each, so that the figures err to that side."""
-MOST_RECORDED_ROWS = 30_000
+MOST_FAMILIES = 80
+"""Whose scores are replayed, of each kind of score."""
+MOST_RECORDED_ROWS = 12_000
 """Of all sites together, while the questions are recorded."""
 
 Progress = Callable[[int, int], None]
@@ -57,7 +59,7 @@ class _Effort:
 
 _ADDITIVE = _Effort(0, 6000, 60, 200, 1, 40, 15, 3500)
 """Answers add up over rows: a row's influence is the same in any table, and quickly found in a small one."""
-_SCORES = _Effort(120, 0, 48, 96, 1, 20, 5, 20_000)
+_SCORES = _Effort(96, 0, 48, 80, 1, 14, 5, 20_000)
 _WITH_STATE = _Effort(60, 0, 30, 60, 1, 12, 5, 20_000, most_rows=100)
 """Each answer is a phase of learning."""
 _SMALL_TABLE = 20
@@ -85,7 +87,7 @@ def disclose(
         seed: The figures are a function of study, table and seed.
         share: How many of the usual number of tables and rows to try: fewer make the figures less certain.
         jobs: Processes to compute in.
-        progress: Is told how many of the made-up tables have answered.
+        progress: Takes how many of the made-up tables have answered, and of how many.
 
     Returns:
         All five figures.
@@ -148,7 +150,7 @@ def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclo
         study=study.digest,
         site=silo.name,
         sites=len(study.sites),
-        rounds=len(course.tasks),
+        rounds=course.rounds,
         numbers=course.numbers,
         fewest_sites=_fewest_sites(study, policy, course),
         protected=study.privacy.secure_sum,
@@ -198,7 +200,7 @@ class _Replay:
         # where some sites are drawn for each sum, a sum of so many stands for all
         self._names = [site.name for site in course.study.sites][: min(len(task.participants) for task in course.tasks)]
         self._done, self._progress = 0, progress
-        course = join_questions(course)
+        course = join_questions(thin_questions(course, MOST_FAMILIES, rng))
         probe = [self._silo(population.draw(_SMALL_TABLE, rng)) for _ in range(2)]
         additive = _additive(course, population, probe)
         exact = bool(additive.mean() > 0.5)

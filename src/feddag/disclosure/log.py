@@ -11,7 +11,7 @@ from typing import Any
 
 from feddag.disclosure.disclose import Progress, attack_course, fewest_rows
 from feddag.disclosure.figures import Disclosure
-from feddag.disclosure.replay import ROUNDS_WITH_STATE, Course, keeps_state
+from feddag.disclosure.replay import OF_REPLICATES, ROUNDS_WITH_STATE, Course, keeps_state
 from feddag.errors import FeddagError
 from feddag.federation.audit import read_entries, read_in_full, verify
 from feddag.federation.protection import PROTECTING, SECURE_SUM
@@ -86,9 +86,12 @@ def disclose_log(
     if rows is not None:
         found = replace(found, row_epsilon=rows.epsilon, row_delta=rows.delta)
     tasks = _questions(path)
+    finished = len(tasks) == found.rounds
     if keeps_state(study, silo):
+        finished = finished and len(tasks) <= ROUNDS_WITH_STATE
         tasks = tasks[:ROUNDS_WITH_STATE]
-    course = Course(study, tuple(tasks), found.numbers, len(tasks) == found.rounds)
+    tasks = [task for task in tasks if task.name not in OF_REPLICATES]
+    course = Course(study, tuple(tasks), found.numbers, found.rounds, finished)
     return attack_course(found, course, silo, seed=seed, share=share, jobs=jobs, progress=progress)
 
 

@@ -18,16 +18,20 @@ from feddag.federation import Federation, InProcess
 from feddag.federation.counting import CountingFederation
 from feddag.federation.protocol import Answer, Stateless, Task
 from feddag.learners.federated import FederatedLearner
-from feddag.learners.search.tasks import NEIGHBOURHOODS, SCORES
+from feddag.learners.search.tasks import COMMON_SCORES, NEIGHBOURHOODS, SCORES
 from feddag.parallel import as_finished
 from feddag.silos import Silo
 from feddag.study import Study
+from feddag.trust.replicates import REPLICATE_TASKS, SIDE_BY_SIDE
 
 ROUNDS_WITH_STATE = 5
 """Rounds that are replayed of a method whose sites keep a state: it has a hundred or more, each of them slow."""
+OF_REPLICATES = frozenset(spec.name for spec in REPLICATE_TASKS)
+"""Names of tasks that nobody replays who does not know how sites draw their rows."""
 _TABLES_PER_CALL = 4
-_ABOUT_FAMILIES = (NEIGHBOURHOODS.name, SCORES.name)
+_ABOUT_FAMILIES = (NEIGHBOURHOODS.name, SCORES.name, COMMON_SCORES.name)
 """Questions whose answer about a family is the same whatever other families are asked for beside it."""
+_OF_A_FAMILY = ("children", "parents")
 _MOST_FAMILIES = 256
 """In joined questions, unless a single one has more: larger ones save no more time, and take memory."""
 
@@ -44,6 +48,7 @@ class _Recorder(CountingFederation):
         self.local_sites = ()
         """None: as on a network, a learner sees sums alone."""
         self.tasks: list[Task] = []
+        self.rounds_of_replicates = 0
         self._most_rounds = most_rounds
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
@@ -51,7 +56,10 @@ class _Recorder(CountingFederation):
         if self._most_rounds is not None and len(self.tasks) >= self._most_rounds:
             raise _EnoughError
         mean = super().aggregate(task)
-        self.tasks.append(task)
+        if task.name in OF_REPLICATES:
+            self.rounds_of_replicates += 1
+        else:
+            self.tasks.append(task)
         return mean
 
 
@@ -61,7 +69,11 @@ class Course:
 
     study: Study
     tasks: tuple[Task, ...]
+    """Without those of replicates: who does not know how a site draws its rows cannot replay them."""
     numbers: int
+    """Those of replicates among them."""
+    rounds: int
+    """Those of replicates among them."""
     finished: bool
     """Whether these are all questions, not the first rounds only."""
 
@@ -110,16 +122,38 @@ def join_questions(course: Course) -> Course:
         if task.name not in _ABOUT_FAMILIES:
             joined.append(task)
             continue
-        alike = (task.name, task.participants, task.arrays["reference"].tobytes())
+        others = (array.tobytes() for name, array in sorted(task.arrays.items()) if name not in _OF_A_FAMILY)
+        alike = (task.name, task.participants, *others)
         place = places.get(alike)
         if place is None or len(joined[place].arrays["children"]) + len(task.arrays["children"]) > _MOST_FAMILIES:
             places[alike] = len(joined)
             joined.append(task)
         else:
             arrays = joined[place].arrays
-            both = {name: np.concatenate([arrays[name], task.arrays[name]]) for name in ("children", "parents")}
+            both = {name: np.concatenate([arrays[name], task.arrays[name]]) for name in _OF_A_FAMILY}
             joined[place] = replace(joined[place], arrays={**arrays, **both})
     return replace(course, tasks=tuple(joined))
+
+
+def thin_questions(course: Course, most: int, rng: np.random.Generator) -> Course:
+    """Return the questions with scores of so many families at most, drawn at random, for each kind of score.
+
+    Scores of a thousand families are functions of the same few regressions: some of them tell nearly what all do.
+    """
+    left: dict[str, np.ndarray] = {}
+    for name in _ABOUT_FAMILIES:
+        count = sum(len(task.arrays["children"]) for task in course.tasks if task.name == name)
+        left[name] = rng.permutation(count) < most
+    tasks = []
+    for task in course.tasks:
+        if task.name in left:
+            families = len(task.arrays["children"])
+            kept, left[task.name] = left[task.name][:families], left[task.name][families:]
+            some = {name: task.arrays[name][kept] for name in _OF_A_FAMILY}
+            tasks += [replace(task, arrays={**task.arrays, **some})] if kept.any() else []
+        else:
+            tasks.append(task)
+    return replace(course, tasks=tuple(tasks))
 
 
 def keeps_state(study: Study, silo: Silo) -> bool:
@@ -136,15 +170,22 @@ def record_course(study: Study, silos: Sequence[Silo], rounds_with_state: int = 
         rounds_with_state: How many rounds to record of a method whose sites keep a state.
     """
     most = rounds_with_state if keeps_state(study, silos[0]) else None
-    sites = [StudyTable(study, silo) for silo in silos]
+    # replicates are alike: one tells how many numbers all release
+    bootstraps = study.trust.bootstraps
+    one = replace(study, trust=replace(study.trust, bootstraps=min(bootstraps, 1)))
+    sites = [StudyTable(one, silo) for silo in silos]
     finished = True
     with threadpool_limits(1), InProcess(sites, joblib.cpu_count()) as federation:
         recorder = _Recorder(federation, most)
         try:
-            check_graph(study, learn(study, recorder, lambda status: None), recorder)
+            check_graph(one, learn(one, recorder, lambda status: None), recorder)
         except _EnoughError:
             finished = False
-    return Course(study, tuple(recorder.tasks), recorder.total, finished)
+    left_out = len(study.sites) if study.trust.leave_one_out else 0
+    lanes, tried = bootstraps + left_out, max(one.trust.bootstraps + left_out, 1)
+    further = sum(recorder.numbers[name] for name in OF_REPLICATES) * (lanes - tried) // tried
+    rounds = len(recorder.tasks) + recorder.rounds_of_replicates * -(-lanes // SIDE_BY_SIDE)
+    return Course(one, tuple(recorder.tasks), recorder.total + max(further, 0), rounds, finished)
 
 
 def answers(
@@ -161,7 +202,7 @@ def answers(
         silos: The tables.
         chosen: Which numbers to return.
         jobs: Processes to spread the tables over.
-        advance: Is told how many tables are done since the last call.
+        advance: Takes how many tables are done since the last call.
     """
     found = np.empty((len(silos), len(chosen)))
     starts = range(0, len(silos), _TABLES_PER_CALL)

@@ -62,7 +62,7 @@ class Result:
     bytes_received: int
     graph: dict[str, Any]
     """Names, directed and undirected edges, for each site where sites learned alone; `guessed` lists the directed edges
-    whose direction the learner left open. Older results lack `guessed`."""
+    whose direction the learner left open, `doubtful` those that are not surely there. Older results lack these."""
     history: bytes | None
     data_digest: str
     feddag: str
@@ -184,6 +184,7 @@ def _describe_graph(learner: Learner) -> dict[str, Any]:
         "edges": [judged.edges for _, judged in results],
         "undirected": [judged.undirected_edges for _, judged in results],
         "guessed": [[edge for edge in judged.edges if _is_open(edge, reported)] for reported, judged in results],
+        "doubtful": [[edge for edge in judged.edges if not _joins(edge, reported)] for reported, judged in results],
     }
 
 
@@ -191,23 +192,30 @@ def _is_open(edge: tuple[str, str], graph: CausalGraph) -> bool:
     return edge in graph.undirected_edges or edge[::-1] in graph.undirected_edges
 
 
+def _joins(edge: tuple[str, str], graph: CausalGraph) -> bool:
+    cause, effect = (graph.names.index(name) for name in edge)
+    return bool(graph.adjacency[cause, effect] or graph.adjacency[effect, cause])
+
+
 def reported_graphs(result: Result) -> list[CausalGraph] | None:
-    """Rebuild the graphs as reported, with guessed directions left open; None where the store does not say."""
+    """Rebuild the graphs as reported: guessed directions open, doubtful edges out; None if the store does not say."""
     import numpy as np  # noqa: PLC0415
 
     from feddag.graphs import CausalGraph  # noqa: PLC0415
 
-    if "guessed" not in result.graph:
+    if not {"guessed", "doubtful"} <= result.graph.keys():
         return None
     names = result.graph["names"]
     graphs = []
-    for parts in zip(*(result.graph[name] for name in ("edges", "undirected", "guessed")), strict=True):
+    for parts in zip(*(result.graph[name] for name in ("edges", "undirected", "guessed", "doubtful")), strict=True):
         adjacency = np.zeros((len(names), len(names)), int)
-        directed, *both_ways = [[(names.index(i), names.index(j)) for i, j in part] for part in parts]
+        directed, *both_ways, doubtful = [[(names.index(i), names.index(j)) for i, j in part] for part in parts]
         for i, j in directed:
             adjacency[i, j] = 1
         for i, j in itertools.chain(*both_ways):
             adjacency[i, j] = adjacency[j, i] = 1
+        for i, j in doubtful:
+            adjacency[i, j] = 0
         graphs.append(CausalGraph(adjacency, names))
     return graphs
 

@@ -60,6 +60,8 @@ class Simulated:
     sites: int = 10
     uneven: bool = False
     data: Data = "raw"
+    hidden: int = 0
+    """Variables that no table has; the truth then has an edge <-> for each pair that one of them joins."""
 
     @property
     def title(self) -> str:
@@ -75,12 +77,14 @@ class Simulated:
             parts.append(f"{self.rows} rows per site")
         if self.uneven:
             parts.append("uneven rows")
+        if self.hidden:
+            parts.append(f"{self.hidden} hidden")
         return ", ".join(parts + ([] if self.data == "raw" else [self.data]))
 
     @property
     def published(self) -> tuple[str, str, int, int] | None:
         """Return functions, graph, nodes and rows, as in the paper's tables; None for data that the paper lacks."""
-        as_published = (self.sites, self.uneven, self.data) == (10, False, "raw")
+        as_published = (self.sites, self.uneven, self.data, self.hidden) == (10, False, "raw", 0)
         return (self.functions, self.graph, self.nodes, self.rows) if as_published else None
 
     @property
@@ -91,8 +95,9 @@ class Simulated:
         return SIMULATOR_VERSION
 
     def identity(self) -> dict[str, Any]:
-        """Return all that identifies the setting, in the types of JSON."""
-        return asdict(self)
+        """Return all that identifies the setting, in the types of JSON; what hides nothing is as it ever was."""
+        identity = asdict(self)
+        return identity if self.hidden else {name: each for name, each in identity.items() if name != "hidden"}
 
     def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:
         """Simulate the sites; with `shared_draws`, mixed sites share their random numbers, as published data did."""
@@ -110,11 +115,12 @@ class Simulated:
             rows=self.rows,
             sites=self.sites,
             uneven=self.uneven,
+            hidden=self.hidden,
             seed=seed,
             **options,
         )
         silos = standardise(simulation.silos) if self.data == "standardised" else simulation.silos
-        return Drawn(silos, simulation.truth)
+        return Drawn(silos, simulation.admg if self.hidden else simulation.truth)
 
 
 @dataclass(frozen=True)

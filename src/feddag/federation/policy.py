@@ -50,7 +50,7 @@ unprotected_sums = false
 sharing = ["graph", "moments", "none"]
 
 # How many numbers leave in sums for each value (rows times variables) of the site's own table, in all studies of that
-# table together. What a study needs: python benchmarks/numbers_released.py
+# table together. What a study needs: feddag study check
 maximum_numbers_per_value = 10.0
 
 # What all releases of one table with privacy of rows may reveal of one person together, in all studies: ε at δ.
@@ -93,9 +93,9 @@ class Policy:
     """Names of tasks that are answered, or patterns such as `search.*`."""
     minimum_rows: int = 10
     minimum_cell: int = 5
-    """Rows of a level that any row has."""
+    """The fewest rows of a level that any row has."""
     minimum_sites: int = 3
-    """That enter a sum."""
+    """The fewest sites that enter a sum."""
     unprotected_sums: bool = False
     """Whether the server may see the site's answers before they are summed."""
     sharing: tuple[str, ...] = ("graph", "moments", "none")
@@ -168,10 +168,10 @@ class Policy:
                 )
 
     def check_tasks(self, tasks: Iterable[str]) -> None:
-        """Refuse to take part in a study whose method asks what the site does not answer."""
+        """Refuse to take part in a study that asks what the site does not answer."""
         if forbidden := self.forbidden(tasks):
             asked = ", ".join(map(repr, forbidden))
-            raise self._refusal("tasks", f"the study's method asks for {asked}", "Choose another method")
+            raise self._refusal("tasks", f"the study asks for {asked}", "Have the study ask less")
 
     def forbidden(self, tasks: Iterable[str]) -> list[str]:
         """Return those tasks that the site does not answer."""

@@ -6,9 +6,12 @@ depends on the site's rows. The site's own terminal and log have the whole messa
 
 from __future__ import annotations
 
+import json
 from enum import Enum
+from pathlib import Path
 
 from feddag.errors import FeddagError
+from feddag.files import atomic_write
 
 
 class Refusal(Enum):
@@ -47,3 +50,29 @@ class RefusedError(FeddagError):
     def __init__(self, reason: Refusal, message: str) -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class RefusalCount:
+    """How often a site has refused in a study: who asks again and again is not answered any more."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the count from a file, or begin."""
+        self._path = path
+        try:
+            self.count = int(json.loads(path.read_bytes())) if path.exists() else 0
+        except (TypeError, ValueError):
+            raise FeddagError(f"{path} does not say how often this site has refused. Restore it from a copy.") from None
+
+    def check(self, site: str, most: int) -> None:
+        """Refuse everything once there were so many refusals."""
+        if self.count >= most:
+            raise FeddagError(
+                f"Site {site!r} has refused {self.count} requests in this study and answers nothing more. See its log "
+                "for the reasons; then begin a new study."
+            )
+
+    def add(self) -> None:
+        """Count one more, on the disk."""
+        self.count += 1
+        with atomic_write(self._path) as stream:
+            json.dump(self.count, stream)

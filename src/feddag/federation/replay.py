@@ -25,7 +25,7 @@ class Deviation:
     """A question that the study's method would not have asked."""
 
     line: int
-    """Of the log."""
+    """The line of the log."""
     round: int
     asked: str
     expected: str

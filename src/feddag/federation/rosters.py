@@ -68,6 +68,11 @@ class RosterLedger:
         """The distinct member sets so far."""
         self._load()
 
+    def read(self) -> list[list[str]]:
+        """Return the member sets that are on the disk by now."""
+        self._load()
+        return self.rosters
+
     def _load(self) -> None:
         """Read what is on the disk: what could not be written there was never promised."""
         try:

@@ -247,24 +247,32 @@ class RowLedger:
         )
 
 
-def row_ledgers(folder: Path, tables: Path, memory: Path, site: str, limit: RowPrivacy) -> tuple[RowLedger, ...]:
-    """Return the site's ledger and the table's, with witnesses beside them, in this study's folder and in others'.
+def row_ledgers(folder: Path, tables: Path, memories: Iterable[Path], site: str, limit: RowPrivacy) -> list[RowLedger]:
+    """Return the site's ledger and those of the table, with witnesses beside them, in the study's folder and in others.
 
-    A table is not known again once rows were added, or a study with narrower ranges has clamped others, but the people
-    in it are the same. So a release has to fit into what the site has left of all its tables, too, under its own name.
+    A table is not known again once a study with narrower ranges has clamped it, or many rows have come and gone, but
+    the people in it are the same. So a release has to fit into what the site has left of all its tables, too.
+
+    Args:
+        folder: What the site remembers of this study.
+        tables: What it remembers of all its tables.
+        memories: The folders of this table there.
+        site: The site's name.
+        limit: What the releases of each ledger may reveal together.
     """
     of_site = tables / "of-sites" / hashlib.sha256(site.encode()).hexdigest()[:16]
-    kept = ((of_site, _OF_SITE, f"the site {site!r}"), (memory, _WITNESS, "this table"))
-    return tuple(
+    kept = [(of_site, _OF_SITE, f"the site {site!r}"), *((memory, _WITNESS, "this table") for memory in memories)]
+    return [
         RowLedger(
             place / "row-privacy.json",
             limit=limit,
-            witnesses=(folder / name, place.parent / f"{place.name}-{name}"),
+            # the study's folder remembers the site's ledger and one of the table
+            witnesses=(*([folder / name] if number <= 1 else []), place.parent / f"{place.name}-{name}"),
             older_witnesses=folder.parent.glob(f"*/{name}"),
             owner=owner,
         )
-        for place, name, owner in kept
-    )
+        for number, (place, name, owner) in enumerate(kept)
+    ]
 
 
 def _together(entries: list[dict[str, Any]], delta: float) -> float:

@@ -6,17 +6,15 @@ It knows nothing of how messages travel. An engine gives it, for each site that 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from feddag.errors import FeddagError
+from feddag.federation.calls import Call, PausedError, SiteCalls, Traffic, UnansweredError
 from feddag.federation.identities import Trust, ends_soon
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer, Arrays, Ledger, Task, weighted_mean
@@ -26,27 +24,6 @@ from feddag.federation.secure import Message, SecureRound, SecureServer
 from feddag.federation.steps import Step, first_head, next_head, plain_mean, question_digest
 from feddag.federation.terms import StudyTerms
 from feddag.federation.wire import decode_answer, encode_task
-
-PING_INTERVAL = 2.0
-"""Seconds between two questions whether a site that works is still there."""
-MOST_MISSED_PINGS = 3
-PING_TIMEOUT = 5.0
-
-
-Call = Callable[[str, Mapping[str, Any], float], dict[str, Any]]
-"""Has a site do something, in so many seconds, and brings its reply. Raises `OutOfReachError` where there is none."""
-
-
-class OutOfReachError(Exception):
-    """A site did not reply."""
-
-
-class UnansweredError(FeddagError):
-    """Too few sites have answered a round."""
-
-
-class PausedError(UnansweredError):
-    """Too few sites can be reached for the study to go on. All that was done is kept."""
 
 
 class ServerEndpoint:
@@ -73,22 +50,14 @@ class ServerEndpoint:
         self.local_sites = ()
         self.summed = 0
         self.ledger = Ledger()
-        self.absent: dict[str, str] = {site: "not connected" for site in terms.sites if site not in calls}
-        """Sites that are not reached any more, and why."""
-        self._slow: dict[str, tuple[Call, _Waiting]] = {}
-        """Sites that took too long for a task, and are still at it."""
-        self.refused: dict[str, str] = {}
-        """Sites that will not go on, and why: to wait for them is of no use."""
         self.rows: int | None = None
         """The rows of all sites together, once a task has asked for them by an output named `rows`."""
         self.from_journal = 0
         """Rounds whose sums the journal had: no site was asked again."""
-        self.at_work: dict[str, float] = {}
-        """Sites that have not replied yet, and since when (by the monotonic clock)."""
         self.sums_of: Counter[str] = Counter()
         """In how many sums each site was."""
         self._terms = terms
-        self._calls = dict(calls)
+        self._sites = SiteCalls(terms, calls, report)
         self._journal = journal
         self._report = report
         self._secure = SecureServer(terms, trust) if terms.secure_sum else None
@@ -100,7 +69,6 @@ class ServerEndpoint:
         """The members of every sum so far."""
         self._shown: dict[str, int] = {}
         """How many rounds each site knows."""
-        self._pool = ThreadPoolExecutor(2 * len(terms.sites), thread_name_prefix="feddag-call")
 
     @property
     def rounds(self) -> int:
@@ -117,20 +85,35 @@ class ServerEndpoint:
         """How long the study has taken, from its first sum to its last, with all waiting; `None` before the second."""
         return self._journal.seconds
 
+    @property
+    def absent(self) -> dict[str, str]:
+        """Sites that are not reached any more, and why."""
+        return self._sites.absent
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Sites that will not go on, and why: to wait for them is of no use."""
+        return self._sites.refused
+
+    @property
+    def at_work(self) -> dict[str, float]:
+        """Sites that have not replied yet, and since when (by the monotonic clock)."""
+        return self._sites.at_work
+
     def open(self) -> None:
         """Let every site that is reached see the study's digest, and say whether it takes part."""
-        replies = self.ask("join", _each(self._calls, {"study": self._terms.study}))
-        self._take(dict(replies), "rounds", lambda rounds: None)
-        self._shown = {site: int(reply["rounds"]) for site, reply in replies.items() if site in self._calls}
+        replies = self._sites.ask("join", _each(self._sites.reached, {"study": self._terms.study}))
+        self._sites.take(dict(replies), "rounds", lambda rounds: None)
+        self._shown = {site: int(reply["rounds"]) for site, reply in replies.items() if site in self._sites.reached}
         if self._secure is not None:
-            self._take(replies, "advertisement", self._secure.add_advertisement)
+            self._sites.take(replies, "advertisement", self._secure.add_advertisement)
             self._report_certificates({site: reply["advertisement"]["certificate"] for site, reply in replies.items()})
-            self._lose_slow()
-            self.need(len(self._calls), self._terms.quorum, "take part")
-            replies = self.ask("accept", _each(self._calls, {"roster": self._secure.roster()}))
-        self._lose_slow()
+            self._sites.lose_slow()
+            self._sites.need(len(self._sites.reached), self._terms.quorum, "take part")
+            replies = self._sites.ask("accept", _each(self._sites.reached, {"roster": self._secure.roster()}))
+        self._sites.lose_slow()
         self._report(f"{len(replies)} of {len(self.sites)} sites take part: {', '.join(replies) or 'none'}")
-        self.need(len(replies), self._terms.quorum, "take part")
+        self._sites.need(len(replies), self._terms.quorum, "take part")
 
     def _report_certificates(self, certificates: Mapping[str, bytes]) -> None:
         """Report certificates that soon expire: the analyst can have them renewed while the study still runs."""
@@ -187,7 +170,7 @@ class ServerEndpoint:
         needed = len(participants) if task.complete else min(self._terms.quorum, len(participants))
         traffic, attempt = Traffic(), 0
         while True:
-            self._take_back(needed, participants)
+            self._sites.take_back(needed, participants)
             members: list[str] = []
             try:
                 members = self._members(task, participants, needed)
@@ -201,20 +184,20 @@ class ServerEndpoint:
                     result = self._secure_sum(round_, members, contents, needed, traffic)
                 return Entry(Step(digest, self._decided, result), traffic.sent, traffic.received)
             except PausedError:
-                if not self._slow:
+                if not self._sites.waits:
                     raise
-                time.sleep(PING_INTERVAL / 4)
+                self._sites.pause()
                 attempt += 1
             except FeddagError as error:
-                if all(site in self._calls for site in members):
+                if all(site in self._sites.reached for site in members):
                     raise  # nobody was lost: it would fail again
                 self._report(f"{error} Trying again without those that are lost")
                 attempt += 1
 
     def _members(self, task: Task, participants: Sequence[str], needed: int) -> list[str]:
         """Choose who shall be in the sum: who has been settled, or all that are reached and tell about enough sites."""
-        reached = [site for site in participants if site in self._calls]
-        self.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
+        reached = [site for site in participants if site in self._sites.reached]
+        self._sites.need(len(reached), needed, f"can be asked for round {self._round + 1} ({task.name})")
         if settled := self._journal.members(self._round):
             self._need_settled(settled, reached)
             return [site for site in participants if site in settled]
@@ -265,11 +248,11 @@ class ServerEndpoint:
                     ],
                 },
             }
-            for site in self._calls
+            for site in self._sites.reached
         }
 
     def _least_shown(self) -> int:
-        return min((self._shown[site] for site in self._calls), default=self._round)
+        return min((self._shown[site] for site in self._sites.reached), default=self._round)
 
     def _plain_mean(
         self, participants: Sequence[str], contents: Mapping[str, Mapping[str, Any]], needed: int, traffic: Traffic
@@ -282,14 +265,14 @@ class ServerEndpoint:
 
         for site in participants:
             if site in replies:
-                self._take({site: replies[site]}, "answer", partial(take, site=site))
+                self._sites.take({site: replies[site]}, "answer", partial(take, site=site))
         answers = self._agreeing(answers)
         answers = self._within_weight(answers)
-        self.need(len(answers), needed, f"answered round {self._round + 1}")
+        self._sites.need(len(answers), needed, f"answered round {self._round + 1}")
         return plain_mean(weighted_mean(list(answers.values())), list(answers))
 
     def _ask_to_work(self, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic) -> dict[str, dict[str, Any]]:
-        replies = self.ask("work", contents, traffic)
+        replies = self._sites.ask("work", contents, traffic)
         self._shown |= dict.fromkeys(replies, self._round)
         return replies
 
@@ -305,159 +288,48 @@ class ServerEndpoint:
         for site in participants:
             contents[site]["opening"] = round_.opening()
         replies = self._ask_to_work(contents, traffic)
-        self._take({site: replies[site] for site in participants if site in replies}, "prepared", round_.add_prepared)
+        self._sites.take(
+            {site: replies[site] for site in participants if site in replies}, "prepared", round_.add_prepared
+        )
         relays = round_.relays()
-        replies = self.ask("mask", {site: {"relay": relay} for site, relay in relays.items()}, traffic)
-        self._take(replies, "masked", round_.add_masked)
+        replies = self._sites.ask("mask", {site: {"relay": relay} for site, relay in relays.items()}, traffic)
+        self._sites.take(replies, "masked", round_.add_masked)
         for site, reason in round_.drop_other_layouts().items():
-            self._turn_away(site, reason)
+            self._sites.turn_away(site, reason)
             del replies[site]
         self._need_settled(self._journal.members(self._round), list(replies))
-        self.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
+        self._sites.need(len(replies), needed, f"have sent their numbers for round {self._round + 1}")
         if not self._may_be_summed(list(replies)):
             raise self._too_few(list(replies))
         message = round_.survivors_message()
         self._journal.settle(self._round, round_.survivors)
-        replies = self.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
+        replies = self._sites.ask("confirm", _each(round_.survivors, {"survivors": message}), traffic)
         never = [site for site in round_.survivors if self.refused.get(site) == Refusal.ROSTER.meaning]
         if len(round_.survivors) - len(never) < round_.threshold:
             self._journal.settle(self._round, ())  # too few will ever confirm this sum
-        self._take(replies, "confirmed", round_.add_confirmed)
-        replies = self.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
-        self._take(replies, "revealed", round_.add_revealed)
+        self._sites.take(replies, "confirmed", round_.add_confirmed)
+        replies = self._sites.ask("reveal", _each(replies, {"unmask": round_.unmask_message()}), traffic)
+        self._sites.take(replies, "revealed", round_.add_revealed)
         return round_.sum_message()
 
-    def _take(self, replies: dict[str, dict[str, Any]], part: str, take: Callable[[Any], None]) -> None:
-        """Hand over a part of each reply; a site whose part is refused is lost, and its reply removed."""
-        for site in list(replies):
-            try:
-                if part not in replies[site]:
-                    raise FeddagError(f"its reply has no {part!r}")
-                take(replies[site][part])
-            except FeddagError as error:
-                self._turn_away(site, str(error))
-                del replies[site]
-
-    def _lose_slow(self) -> None:
-        """Who was too slow to join can do so with the next job only."""
-        for site in list(self._slow):
-            del self._slow[site]
-            self._lose(site, "too slow")
-
-    def _take_back(self, needed: int, participants: Sequence[str]) -> None:
-        """Let slow sites that are ready take part again; wait for them if there are too few without."""
-        while self._slow:
-            for site, (call, waiting) in list(self._slow.items()):
-                if waiting.lost(self._pool, call):
-                    del self._slow[site]
-                    self._lose(site, "no sign of life")
-                elif not waiting.busy:
-                    del self._slow[site]
-                    self._calls[site] = call
-                    self._pool.submit(call, "late", {}, PING_TIMEOUT)
-                    self._report(f"Site {site!r} has finished, and takes part again")
-            if sum(site in self._calls for site in participants) >= needed:
-                return
-            if self._slow:
-                time.sleep(PING_INTERVAL / 4)
-
-    def need(self, found: int, needed: int, what: str) -> None:
-        """Raise `PausedError` where too few sites do what is needed, or `FeddagError` where waiting is of no use."""
-        if found >= needed:
-            return
-        slow = dict.fromkeys(self._slow, "too slow")
-        reasons = "; ".join(f"{site}: {reason}" for site, reason in {**self.absent, **slow, **self.refused}.items())
-        why = ", since such a sum means nothing without every site" if needed > self._terms.quorum else ""
-        message = f"{found} sites {what}, and the study needs {needed}{why} ({reasons})."
-        if found + len(self.absent) + len(self._slow) >= needed:
-            raise PausedError(message)
-        raise FeddagError(f"{message} Mend this there, and run the study again: what was done is kept.")
-
-    def ask(
-        self, request: str, contents: Mapping[str, Mapping[str, Any]], traffic: Traffic | None = None
-    ) -> dict[str, dict[str, Any]]:
-        """Ask sites, and return the replies in the sites' order; a site without one is absent from now on.
-
-        A site that works long gets a ping now and then.
-        """
-        contents = {site: content for site, content in contents.items() if site in self._calls}
-        timeout = self._terms.timeout
-        calls = {
-            site: self._pool.submit(_timed, self._calls[site], request, contents[site], timeout) for site in contents
-        }
-        waiting = {site: _Waiting(time.monotonic()) for site in contents}
-        self.at_work = dict.fromkeys(contents, time.monotonic())
-        while waiting:
-            wait([calls[site] for site in waiting], PING_INTERVAL, FIRST_COMPLETED)
-            for site in [site for site in waiting if calls[site].done()]:
-                del waiting[site]
-            self.at_work = {site: since for site, since in self.at_work.items() if site in waiting}
-            for site, state in list(waiting.items()):
-                if state.lost(self._pool, self._calls[site]):
-                    del waiting[site]
-        self.at_work = {}
-        replies = self._replies(calls)
-        if traffic is not None:
-            traffic.add(contents, replies)
-        return replies
-
-    def _replies(self, calls: Mapping[str, Future[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-        replies = {}
-        for site, call in calls.items():
-            if not call.done():
-                self._lose(site, "no sign of life")
-                continue
-            try:
-                reply = call.result()
-            except TimeoutError:
-                self._slow[site] = (self._calls.pop(site), _Waiting(time.monotonic()))
-                allowed = f"the {self._terms.timeout:g} seconds that the study allows"
-                self._report(
-                    f"Site {site!r} is too slow: it took longer than {allowed} for a task. Going on without it"
-                )
-                continue
-            except OutOfReachError as error:
-                self._lose(site, str(error))
-                continue
-            if "refusal" in reply:
-                self._refuse(site, Refusal.of(reply["refusal"]).meaning)
-            else:
-                replies[site] = reply
-        return {site: replies[site] for site in self.sites if site in replies}
-
     def _agreeing(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
-        """Those answers that have the form that most have."""
+        """Return the answers that have the form that most have, and turn the other sites away."""
         if not answers:
             return {}
         forms = {site: _form(answer) for site, answer in answers.items()}
         common, _ = Counter(forms.values()).most_common(1)[0]
         for site, form in forms.items():
             if form != common:
-                self._turn_away(site, f"its answer has the form {form}, and others' {common}")
+                self._sites.turn_away(site, f"its answer has the form {form}, and others' {common}")
         return {site: answer for site, answer in answers.items() if forms[site] == common}
 
     def _within_weight(self, answers: Mapping[str, Answer]) -> dict[str, Answer]:
-        """Those answers whose weight the study allows."""
+        """Return the answers whose weight the study allows, and turn the other sites away."""
         most = self._terms.maximum_rows
         for site, answer in answers.items():
             if answer.weight > most:
-                self._turn_away(site, f"it claims a weight of {answer.weight:g}, and the study allows {most:g}")
+                self._sites.turn_away(site, f"it claims a weight of {answer.weight:g}, and the study allows {most:g}")
         return {site: answer for site, answer in answers.items() if answer.weight <= most}
-
-    def _lose(self, site: str, reason: str) -> None:
-        self.absent[site] = reason
-        self._calls.pop(site, None)
-        self._report(f"Site {site!r} is out of reach ({reason})")
-
-    def _turn_away(self, site: str, reason: str) -> None:
-        """Refuse a site that does not know yet why."""
-        self._pool.submit(self._calls[site], "refused", {"reason": reason}, PING_TIMEOUT)
-        self._refuse(site, reason)
-
-    def _refuse(self, site: str, reason: str) -> None:
-        self.refused[site] = reason
-        self._calls.pop(site, None)
-        self._report(f"Site {site!r} does not take part any more: {reason}")
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the bytes sent so far; the journal keeps all else."""
@@ -470,74 +342,12 @@ class ServerEndpoint:
 
     def close(self) -> None:
         """Wait for no further call."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._sites.close()
 
 
 def _each(sites: Iterable[str], content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return dict.fromkeys(sites, content)
 
 
-def _timed(call: Call, request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-    """Tell a site that takes too long from one that cannot be reached."""
-    started = time.monotonic()
-    try:
-        return call(request, content, timeout)
-    except OutOfReachError:
-        if time.monotonic() - started >= timeout:
-            raise TimeoutError from None
-        raise
-
-
-@dataclass
-class Traffic:
-    """Bytes of one round, by site."""
-
-    sent: dict[str, int] = field(default_factory=dict)
-    received: dict[str, int] = field(default_factory=dict)
-
-    def add(self, contents: Mapping[str, Any], replies: Mapping[str, Any]) -> None:
-        """Count the bytes of requests and replies."""
-        for bytes_, messages in ((self.received, contents), (self.sent, replies)):
-            for site, message in messages.items():
-                bytes_[site] = bytes_.get(site, 0) + _size(message)
-
-
-def _size(message: Any) -> int:
-    """Count the bytes that a message holds, without what an engine puts around it."""
-    match message:
-        case bytes() | str():
-            return len(message)
-        case dict():
-            return sum(_size(name) + _size(each) for name, each in message.items())
-        case list() | tuple():
-            return sum(map(_size, message))
-        case _:
-            return 8
-
-
 def _form(answer: Answer) -> tuple[tuple[str, str, Sequence[int]], ...]:
     return tuple((name, str(array.dtype), array.shape) for name, array in sorted(answer.arrays.items()))
-
-
-@dataclass
-class _Waiting:
-    """A site that has not replied yet."""
-
-    asked: float
-    missed: int = 0
-    busy: bool = True
-    """As of its last sign of life."""
-    ping: Future[dict[str, Any]] | None = None
-
-    def lost(self, pool: ThreadPoolExecutor, call: Call) -> bool:
-        """Whether it has missed too many pings; sends the next one when it is time to."""
-        if self.ping is not None and self.ping.done():
-            if self.ping.exception() is None:
-                self.missed, self.busy = 0, bool(self.ping.result().get("busy"))
-            else:
-                self.missed += 1
-            self.ping = None
-        if self.ping is None and time.monotonic() - self.asked >= PING_INTERVAL:
-            self.asked = time.monotonic()
-            self.ping = pool.submit(call, "ping", {}, PING_TIMEOUT)
-        return self.missed >= MOST_MISSED_PINGS

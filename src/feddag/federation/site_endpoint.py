@@ -6,7 +6,6 @@ It knows nothing of how messages travel. An engine hands it requests by name, an
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import threading
@@ -28,13 +27,11 @@ from feddag.federation.identities import SiteIdentity
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
-from feddag.federation.refusals import Refusal, RefusedError
-from feddag.federation.released_numbers import NumberBudget
-from feddag.federation.rosters import RosterLedger
+from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
 from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
-from feddag.federation.tables import table_folder
+from feddag.federation.tables import TableMemory
 from feddag.federation.tasks import TaskSpec, find_task
 from feddag.federation.terms import StudyTerms
 from feddag.federation.wire import decode_answer, decode_task, encode_answer
@@ -138,14 +135,12 @@ class SiteEndpoint:
         self._report = report
         self._log = AuditLog(audit_log(folder), terms.study, site.name)
         self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
-        memory = table_folder(tables, silo)
-        self._rosters = RosterLedger(memory / "rosters.json")
-        limit = policy.maximum_numbers_per_value
-        self._numbers = NumberBudget(memory / "numbers.json", values=silo.values.size, limit=limit)
-        budget = RowPrivacy(policy.row_epsilon, policy.row_delta)
-        self._row_ledgers = row_ledgers(folder, tables, memory, site.name, budget) if terms.row_privacy else ()
+        limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
+        self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
+        budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
+        self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
-        self._refusals = _RefusalCount(folder / _REFUSALS)
+        self._refusals = RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
         self._busy = threading.Lock()
         if self._path.exists():
@@ -264,7 +259,7 @@ class SiteEndpoint:
                 raise RefusedError(Refusal.COURSE, f"The server shows another round's sum for round {round_ + 1}.")
             self._secure.check_sum(step.result)
             if self._name in step.members and not self._secure.stands_for(round_):
-                self._rosters.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
+                self._table.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
 
     def _check_question(self, task: Task, message: bytes, round_: Any, decisions: Mapping[str, bool]) -> bytes:
         """Refuse all but what the study's learner asks now; return the digest of the question."""
@@ -319,9 +314,10 @@ class SiteEndpoint:
         """Count the numbers of an answer before they leave; refuse them beyond what the policy allows."""
         numbers = sum(array.size for array in decode_answer(self._memory.answer).arrays.values())
         try:
-            self._numbers.charge(self._answer_digest(), numbers)
-            for ledger in self._row_ledgers:
-                ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)  # pyright: ignore[reportArgumentType]
+            self._table.charge(self._answer_digest(), numbers)
+            if self._terms.row_privacy is not None:
+                for ledger in self._row_ledgers:
+                    ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
@@ -335,7 +331,7 @@ class SiteEndpoint:
         if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
             raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
         fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
-        self._rosters.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
+        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])
@@ -375,7 +371,7 @@ class SiteEndpoint:
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
-        charged = [ledger.words for ledger in self._row_ledgers[-1:]]
+        charged = (ledger.words for ledger in self._row_ledgers[1:])
         protection = " + ".join(filter(None, (protection, self._terms.noise, *charged)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
         self._report(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
@@ -417,7 +413,7 @@ class SiteEndpoint:
     @property
     def numbers_per_value(self) -> float:
         """How many numbers have left this site's table, for each of its values."""
-        return self._numbers.per_value
+        return self._table.numbers_per_value
 
     def close(self) -> None:
         """Close the audit log, and follow the study no more."""
@@ -439,29 +435,6 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 
 _OF_THE_SUM = ("accept", "mask", "confirm", "reveal")
 """Requests whose messages other participants have made."""
-
-
-class _RefusalCount:
-    """How often a site has refused in a study: who asks again and again is not answered any more."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self.count = int(json.loads(path.read_bytes())) if path.exists() else 0
-        except (TypeError, ValueError):
-            raise FeddagError(f"{path} does not say how often this site has refused. Restore it from a copy.") from None
-
-    def check(self, site: str, most: int) -> None:
-        if self.count >= most:
-            raise FeddagError(
-                f"Site {site!r} has refused {self.count} requests in this study and answers nothing more. See its log "
-                "for the reasons; then begin a new study."
-            )
-
-    def add(self) -> None:
-        self.count += 1
-        with atomic_write(self._path) as stream:
-            json.dump(self.count, stream)
 
 
 def _finite(array: np.ndarray) -> np.ndarray:

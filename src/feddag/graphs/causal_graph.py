@@ -21,6 +21,7 @@ from feddag.graphs.marks import (
     admg_marks,
     as_marks,
     bidirected_of,
+    doubted,
     edges_of,
     marks_of,
     marks_of_edges,
@@ -230,6 +231,22 @@ class CausalGraph:
     def marks(self) -> Marks:
         """Return the mark at each end of each edge: `marks[i, j]` stands at j; see `feddag.graphs.marks`."""
         return marks_of(self.adjacency) if self._marks is None else self._marks
+
+    def doubted(self, causes: Iterable[tuple[str, str]]) -> Self:
+        """Return the graph with a circle at each tail but those of `causes`: a hidden cause may explain the others.
+
+        Examples:
+            >>> import feddag
+            >>> graph = feddag.CausalGraph([[0, 1, 0], [0, 0, 1], [0, 0, 0]], ["rain", "river", "flood"])
+            >>> print(graph.doubted([("rain", "river")]))
+            CausalGraph(3 nodes, 2 edges)
+              rain -> river
+              river o-> flood
+        """
+        sure = np.zeros_like(self.adjacency)
+        for cause, effect in causes:
+            sure[self._position(cause), self._position(effect)] = 1
+        return self.from_marks(doubted(self.marks, sure), self.names, self.scores)
 
     def score_of(self, edge: Edge) -> float:
         """Return the score of an edge: of an edge that is not directed, the higher of both directions.

@@ -129,6 +129,11 @@ def admg_marks(directed: Adjacency, bidirected: Adjacency) -> Marks:
     return (marks_of(directed) | (ARROW * bidirected)).astype(np.int8)
 
 
+def doubted(marks: Marks, sure: Adjacency) -> Marks:
+    """Put a circle at each tail of an edge, unless it is sure that one variable causes the other."""
+    return np.where((marks == TAIL) & (sure.T == 0), CIRCLE, marks).astype(np.int8)
+
+
 def edges_of(marks: Marks, names: tuple[str, ...]) -> list[Edge]:
     """List every edge once: directed ones, then undirected ones, then all others, each in the order of names.
 

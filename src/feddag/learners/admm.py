@@ -70,6 +70,11 @@ class ConsensusADMM(FederatedSinglePass):
         numbers = {"rows": Bounds(1, MOST_ROWS, whole=True), "rho": rho}
         return by_name((ROWS, FIT.with_bounds(numbers=numbers, arrays=bounds_like(self.initial_arrays(len(columns))))))
 
+    @property
+    def most_rounds(self) -> int:
+        """The rounds of the row counts and of all updates."""
+        return 1 + self.it_max
+
     def edge_threshold(self) -> float:
         """Return the parameter `threshold`."""
         return self.threshold

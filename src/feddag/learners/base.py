@@ -259,6 +259,12 @@ class Learner(BaseEstimator, ABC):
         return self.graph_
 
     @property
+    def drawn_graph(self) -> CausalGraph:
+        """The graph as pictures show it: with circles where the learner says that a hidden cause may join two."""
+        check_is_fitted(self)
+        return self.graph_
+
+    @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
         """Edges that the learner found and that may be chance, where it can tell; its graph may leave them out."""
         check_is_fitted(self)
@@ -292,8 +298,7 @@ class Learner(BaseEstimator, ABC):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph; needs `feddag[report]`, as the other plots do."""
-        check_is_fitted(self)
-        return self.graph_.plot(ax)
+        return self.drawn_graph.plot(ax)
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw each figure of the history against the rounds, on axes of its own; on one that is given, the first."""

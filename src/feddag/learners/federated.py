@@ -29,6 +29,11 @@ class FederatedLearner(Learner):
         """
         return getattr(self, "sharing", "all")
 
+    @property
+    def most_rounds(self) -> int | None:
+        """The most rounds, of a method whose rounds all ask the same; `None` where the data decide what is asked."""
+        return None
+
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
         """Return the side that stays with the rows. `position` is the site's place among all sites."""

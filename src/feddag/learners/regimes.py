@@ -206,6 +206,12 @@ class InRegime(FederatedLearner):
         check_is_fitted(self)
         return self.learners_[POOLED].guessed_graph if self.regime == "all" else self.graph_
 
+    @property
+    def drawn_graph(self) -> CausalGraph:
+        """The inner learner's drawing where rows are pooled; otherwise the graph itself."""
+        check_is_fitted(self)
+        return self.learners_[POOLED].drawn_graph if self.regime == "all" else self.graph_
+
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that was learned, with every fitted inner learner."""
         document, arrays = super().snapshot()

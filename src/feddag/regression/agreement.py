@@ -25,7 +25,7 @@ from feddag.regression.features import LINEAR_WEIGHT
 _RIDGE = 1 / LINEAR_WEIGHT**2
 """The prior's precision of an intercept, in units of the noise."""
 _RIDGES = tuple(ridge * _RIDGE for ridge in RIDGES)
-"""Those of slopes, over which evidence is averaged as in the other regressions."""
+"""The prior's precisions of slopes, over which evidence is averaged as in the other regressions."""
 _FOLLOWS = 0.8
 """The prior probability that a site follows the common mechanism; the three ways to differ share the rest."""
 _FAR = 2.0
@@ -118,7 +118,7 @@ class SiteLines:
         columns = np.column_stack([np.ones(len(values)), values])
         self._products = columns.T @ columns
         self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
-        """Of the columns."""
+        """The covariances of the columns."""
         self.rows = len(values)
         self._caution = caution(values)
 

@@ -46,9 +46,9 @@ class FeatureMap:
     """The functions of a study, known before any row is seen."""
 
     ranges: tuple[tuple[float, float] | None, ...]
-    """Of each variable, in order; `None` for a discrete one."""
+    """The range of each variable, in order; `None` for a discrete one."""
     levels: tuple[int, ...]
-    """Of each variable; 0 for a number."""
+    """The levels of each variable; 0 for a number."""
     functions: int
     """Functions of a number by itself: the number, then Hermite functions."""
     paired: int

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from feddag.regression.evidence import LEAST_VARIANCE, average_evidence
 
 _BANDWIDTHS = (0.35, 0.9)
-"""Of the kernels, times the fifth root of the number of rows."""
+"""The width of the kernels, times the fifth root of the number of rows."""
 _SHAPE_PRICE = 0.3
 """The price of a shape in log-evidence, times the logarithm of the number of rows: chance is no shape."""
 _STEP, _FARTHEST = 0.08, 5.2
@@ -41,7 +41,7 @@ _LARGEST_LOG_VARIANCE = 6.0
 _LARGEST_SQUARE = 10.0
 """No row counts for more in the fit of the variance."""
 _STEPS = 3
-"""Of Fisher scoring, for the variance."""
+"""The steps of Fisher scoring, for the variance."""
 _BEYOND_CHANCE = 1.0
 """Standard deviations by which functions must explain the size of noise better than by chance, to be fitted."""
 _BATCH_VALUES = 2**20
@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
     """The size of the noise in each row, of some families."""
 
     varying: Int[np.ndarray, " varying"]
-    """Those whose noise has a size that varies."""
+    """The families whose noise has a size that varies."""
     deviations: Float[np.ndarray, "row varying"]
     price: Float[np.ndarray, " varying"]
     """The negative log-evidence per row of the functions that the sizes need."""

@@ -14,12 +14,14 @@ from numpy.polynomial import legendre
 from scipy.stats import rankdata
 
 _DEGREES = (2, 3, 4)
-"""Of the polynomials. The first is the mean, which the regression itself has explained."""
+"""The number of polynomials. The first is the mean, which the regression itself has explained."""
 _RIDGE = 1.0
 _DETERMINED = 1e-6
-"""Of a standardised variable whose causes leave less than this unexplained, the residuals are rounding."""
+"""If its causes leave less than this unexplained of a standardised variable, the residuals are rounding."""
 _SHIFT = 0.05
 """By which the slope of shapes is measured, in distances between the quartiles."""
+_OFTEN, _TIMES = 0.2, 3.0
+"""A value that so many rows have, and so many times as many as any other value, is no part of a density."""
 COPIES = 0.997
 """Two columns whose rank correlation is at least so large, with either sign, look like copies."""
 
@@ -91,6 +93,12 @@ def _shift(residuals: Float[np.ndarray, " row"]) -> Float[np.ndarray, " shape"]:
     step = _SHIFT * (np.quantile(residuals, 0.75) - np.quantile(residuals, 0.25))
     higher, lower = (_shapes_at(residuals + sign * step, residuals).mean(axis=0) for sign in (1, -1))
     return (higher - lower) / max(2 * step, 1e-9)
+
+
+def has_atom(values: Float[np.ndarray, " row"]) -> bool:
+    """Say whether one value of a column occurs much more often than all others."""
+    counts = np.sort(np.unique(values, return_counts=True)[1])
+    return len(counts) > 1 and bool(counts[-1] >= max(_OFTEN * len(values), _TIMES * counts[-2]))
 
 
 def look_like_copies(values: Float[np.ndarray, "row node"]) -> Int[np.ndarray, "pair 2"]:

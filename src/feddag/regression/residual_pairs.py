@@ -13,9 +13,9 @@ from numpy.polynomial import legendre
 from scipy.stats import rankdata
 
 DEGREES = 4
-"""Of the polynomials: a pair of residuals has the square of so many products."""
+"""The number of polynomials: a pair of residuals has the square of so many products."""
 _STEP = 0.1
-"""To which a site rounds products, in standard deviations of chance: more digits would tell about single rows."""
+"""Sites round products to it, in standard deviations of chance: more digits would tell about single rows."""
 
 
 def products(

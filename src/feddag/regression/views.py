@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from feddag.regression.comparison import row_losses
 from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients, leave_one_out
@@ -23,6 +21,7 @@ from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_over_blocks
 from feddag.regression.noise_models import NoiseModels, row_log_densities
 from feddag.regression.residual_checks import Dependence, dependence_on
+from feddag.silos.quantiles import normal_quantiles
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
@@ -84,7 +83,7 @@ def bend(values: Float[np.ndarray, "row node"], levels: Int[np.ndarray, " node"]
     bent, log_slopes = values.copy(), np.zeros(values.shape)
     step = max(1, _BATCH_VALUES // len(values))
     for some in (numbers[start : start + step] for start in range(0, len(numbers), step)):
-        normal = ndtri((rankdata(values[:, some], axis=0) - 0.5) / len(values))
+        normal = normal_quantiles(values[:, some])
         bent[:, some] = normal / np.maximum(normal.std(axis=0), 1e-9)
         log_slopes[:, some] = row_log_densities(values[:, some]) + 0.5 * (np.log(2 * np.pi) + bent[:, some] ** 2)
     return Bent(bent, log_slopes)

@@ -12,6 +12,8 @@ from feddag.drawing.scales import edge_value, strengths
 from feddag.graphs import Edge
 from feddag.runs import Run
 
+OFTEN = 0.8
+"""The share of redrawn tables below which an edge is to be distrusted."""
 SITES_WITH_IT = "sites whose own graph has it"
 _NO_NUMBERS = ("cause", "effect", "learned")
 
@@ -27,6 +29,8 @@ class DrawnEdge:
     """From 0 to 1, for its width."""
     numbers: dict[str, Any]
     """By heading; the first is the one that the width stands for."""
+    doubtful: bool = False
+    """Whether the evidence leaves open that it is there, or redrawn tables often lack it."""
 
     def __str__(self) -> str:
         return f"{self.source} {self.edge.symbol} {self.target}"
@@ -72,7 +76,7 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
     """Describe each edge of the graph, the strongest first."""
     learner, stability = run.result(), run.stability_table()
     meaning, values = edge_values(run)
-    graph = learner.graph_
+    graph = learner.drawn_graph
     edges = graph.marked_edges
     found = [
         edge_value(
@@ -99,7 +103,9 @@ def describe_edges(run: Run) -> tuple[DrawnEdge, ...]:
                 bool(each.adjacency[each.names.index(edge.source), each.names.index(edge.target)])
                 for each in site_graphs
             )
-        drawn.append(DrawnEdge(edge, strength, numbers))
+        unsure = numbers.get(heading("present")) in (False, "False")
+        seldom = stability is not None and value < OFTEN
+        drawn.append(DrawnEdge(edge, strength, numbers, doubtful=unsure or seldom))
     return tuple(sorted(drawn, key=lambda edge: -edge.strength))
 
 

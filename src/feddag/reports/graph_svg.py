@@ -84,6 +84,6 @@ def _edge(number: int, edge: DrawnEdge, points: Points) -> Markup:
         "g",
         *edge_shapes(points, line_width(edge.strength), edge.edge),
         element("path", d=curve(points), class_="reach"),
-        class_=edge_class(edge.edge),
+        class_=f"{edge_class(edge.edge)} doubtful" if edge.doubtful else edge_class(edge.edge),
         data_edge=number,
     )

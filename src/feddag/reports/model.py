@@ -50,7 +50,8 @@ def build_report(run: Run) -> Report:
         FeddagError: If the run has not finished.
     """
     learner = run.result()
-    drawing = GraphDrawing(learner.graph_, describe_edges(run), edge_values(run)[0], lay_out(learner.graph_))
+    graph = learner.drawn_graph
+    drawing = GraphDrawing(graph, describe_edges(run), edge_values(run)[0], lay_out(graph))
     return Report(
         _title(run),
         _lead(run),
@@ -244,6 +245,10 @@ def _meaning(run: Run, drawing: GraphDrawing) -> list[Block]:
         "If rows were selected by something that the variables act on (only patients who were admitted, for example), "
         "arrows may reflect that selection.",
     ]
+    if any(edge.doubtful for edge in drawing.edges):
+        texts.insert(
+            1, "A pale line is doubtful: the evidence does not settle that it is there, or redrawn tables lack it."
+        )
     if drawing.graph.allows_hidden_causes:
         texts.insert(1, _ABOUT_CIRCLES)
     if drawing.graph.undirected_edges:
@@ -262,8 +267,8 @@ _ABOUT_CIRCLES = (
 def _about_hidden_causes(graph: CausalGraph) -> str:
     if graph.allows_hidden_causes:
         return (
-            "The method allows for common causes that nobody measured. Where a line has a circle or two heads, do not "
-            "take it for the effect of one variable on the other."
+            "Common causes that nobody measured are allowed for. Where a line has a circle or two heads, do not take "
+            "it for the effect of one variable on the other."
         )
     return (
         "A common cause that nobody measured can add an arrow, or reverse one. The method assumes that there is none."
@@ -346,7 +351,7 @@ def _preparation(run: Run) -> str:
     missing = {
         "error": "tables with missing values were refused",
         "drop": "rows with missing values were left out",
-        "impute": "missing values were replaced by the site's median or commonest level",
+        "impute": "missing values were replaced by values of the site's own that go with the rest of the row",
     }[prepared.missing]
     scale = {
         "none": "units are as they are",
@@ -379,7 +384,12 @@ def _lost_sites(run: Run) -> list[Block]:
         texts.append(journal_note(federation["from_journal"], rounds))
     if federation.get("not_assessed"):
         texts.append(federation["not_assessed"])
-    return [Bullets(tuple(texts), "warnings")] if texts else []
+    account = federation.get("tables", {}).get("account")
+    texts += federation.get("tables", {}).get("warnings", [])
+    return [
+        *([Paragraph(f"{account}.")] if account else []),
+        *([Bullets(tuple(texts), "warnings")] if texts else []),
+    ]
 
 
 def _what_left_a_site(run: Run) -> str:

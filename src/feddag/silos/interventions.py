@@ -17,7 +17,7 @@ from feddag.errors import FeddagError
 from feddag.silos.silo import Silo
 
 FEWEST_ROWS = 5
-"""Of a variable that was set in all rows but fewer than these, a site says nothing."""
+"""A site says nothing about a variable that was set in all rows but fewer than these."""
 SEPARATOR = ";"
 """Between the targets of one row."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from feddag import constraints
+from feddag.silos.imputation import impute
 from feddag.silos.variable_types import Kind
 
 Missing = Literal["error", "drop", "impute"]
@@ -22,9 +23,9 @@ CONSTRAINTS = {"missing": constraints.one_of(get_args(Missing)), "scale": constr
 class Preparation:
     """How missing values and units are dealt with.
 
-    `missing`: refuse them, drop rows that have any, or put in the site's own median (the commonest level where the
-    column is discrete). `scale`: leave values as they are, or bring each continuous column to mean 0 and deviation 1,
-    by the site's own moments or by those of all sites together.
+    `missing`: refuse them, drop rows that have any, or put in values of the site's own that go with the rest of the row
+    (`imputation`). `scale`: leave values as they are, or bring each continuous column to mean 0 and deviation 1, by the
+    site's own moments or by those of all sites together.
     """
 
     missing: Missing = "error"
@@ -79,11 +80,4 @@ def without_missing(
         return values[complete], Account(rows, rows - int(complete.sum()), counts)
     if not counts:
         return values, Account(rows)
-    fillings = [_filling(column[~np.isnan(column)], kind) for column, kind in zip(values.T, kinds, strict=True)]
-    return np.where(absent, fillings, values), Account(rows, 0, counts, counts)
-
-
-def _filling(present: Float[np.ndarray, "row"], kind: Kind) -> float:
-    if not kind.discrete:
-        return float(np.median(present))
-    return float(np.bincount(present.astype(int), minlength=len(kind.levels)).argmax())
+    return impute(values, absent, kinds), Account(rows, 0, counts, counts)

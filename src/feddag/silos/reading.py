@@ -67,8 +67,8 @@ def read_silos(
             DataFrame, a two-dimensional array, a `Silo`, the path of a `.csv`, `.tsv`, `.parquet` or `.feather` file,
             or a table in a database (`feddag.silos.sources`). Sites of a sequence are named after their files, or
             `site-01`, `site-02`, ...
-        missing: Refuse missing values (`"error"`), `"drop"` rows that have any, or `"impute"`: each site puts in its
-            median or, in a discrete column, its commonest level.
+        missing: Refuse missing values (`"error"`), `"drop"` rows that have any, or `"impute"`: each site puts in
+            values of its own that go with the rest of the row.
         scale: Leave values as they are (`"none"`), or bring continuous columns to mean 0 and deviation 1 by the
             moments of each `"site"`, or of all sites together (`"federated"`).
         kinds: By column what its values stand for, in the words of a study: `"continuous"`, `"binary"`, `"ordinal"` or

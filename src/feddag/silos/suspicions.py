@@ -12,9 +12,9 @@ from feddag.silos.silo import Silo
 
 _EXACT = 1e-10
 """How far the square of a correlation may be from 1 by rounding alone."""
-_MOST_ROWS_LOST = 0.5
+MOST_ROWS_LOST = 0.5
 """The share of dropped rows from which on there is a warning."""
-_FACTOR = 50.0
+OTHER_UNIT = 50.0
 """So many times as large as elsewhere: no two populations differ like that, but units do."""
 _FEW_ROWS = 20
 """Fewer different rows may repeat by chance."""
@@ -26,8 +26,8 @@ def table_warnings(silos: Sequence[Silo]) -> list[str]:
     return outlier_warnings(silos) + alone + [*_same_tables(silos), *_other_units(silos)]
 
 
-def _multiples(silo: Silo) -> Iterator[str]:
-    """Find columns that are a straight line of another, row by row."""
+def straight_lines(silo: Silo) -> Iterator[tuple[int, int, float]]:
+    """Find pairs of columns of which the second is a straight line of the first, row by row; yield its slope, too."""
     numbers = [k for k, kind in enumerate(silo.kinds) if not kind.discrete]
     centred = silo.values[:, numbers] - silo.values[:, numbers].mean(axis=0)
     spreads = np.sqrt((centred**2).sum(axis=0))
@@ -36,19 +36,28 @@ def _multiples(silo: Silo) -> Iterator[str]:
     for j in range(len(numbers)):
         for i in range(j):
             if varying[i] and varying[j] and 1 - correlations[i, j] ** 2 < _EXACT:
-                slope = float(np.sign(correlations[i, j]) * spreads[j] / spreads[i])
-                one, other = (repr(silo.columns[numbers[k]]) for k in (i, j))
-                yield (
-                    f"Site {silo.name!r}: column {other} is {slope:.6g} times column {one}, but for a constant, in "
-                    "every row. No method can tell their causes apart: leave one of them out."
-                )
+                yield numbers[i], numbers[j], float(np.sign(correlations[i, j]) * spreads[j] / spreads[i])
+
+
+def _multiples(silo: Silo) -> Iterator[str]:
+    for i, j, slope in straight_lines(silo):
+        yield (
+            f"Site {silo.name!r}: column {silo.columns[j]!r} is {slope:.6g} times column {silo.columns[i]!r}, but for "
+            "a constant, in every row. No method can tell their causes apart: leave one of them out."
+        )
+
+
+def repeats_rows(silo: Silo) -> bool:
+    """Return whether every row stands at least twice, and so many rows differ that it is no chance."""
+    if all(kind.discrete for kind in silo.kinds):
+        return False
+    rows = pd.DataFrame(silo.values)
+    return bool(rows.duplicated(keep=False).all()) and int((~rows.duplicated()).sum()) > _FEW_ROWS
 
 
 def _repeated_rows(silo: Silo) -> Iterator[str]:
-    if all(kind.discrete for kind in silo.kinds):
-        return
-    rows = pd.DataFrame(silo.values)
-    if rows.duplicated(keep=False).all() and (different := int((~rows.duplicated()).sum())) > _FEW_ROWS:
+    if repeats_rows(silo):
+        different = int((~pd.DataFrame(silo.values).duplicated()).sum())
         yield (
             f"Site {silo.name!r}: every row stands at least twice ({different} different rows of {silo.rows}). The "
             "graph would look surer than it is: remove the copies."
@@ -57,7 +66,7 @@ def _repeated_rows(silo: Silo) -> Iterator[str]:
 
 def _lost_rows(silo: Silo) -> Iterator[str]:
     account = silo.account
-    if account.rows_dropped > _MOST_ROWS_LOST * account.rows_read:
+    if account.rows_dropped > MOST_ROWS_LOST * account.rows_read:
         worst = sorted(account.missing, key=lambda name: -account.missing[name])[:3]
         lacking = ", ".join(f"{name!r} {account.missing[name]}" for name in worst)
         yield (
@@ -103,5 +112,5 @@ def _common_factor(place: int, spreads: np.ndarray, sizes: np.ndarray) -> float 
         own, others = float(measure[place]), np.delete(measure, place)
         if own <= 0 or others.min() <= 0:
             return None
-        far.append(1 if own > _FACTOR * others.max() else -1 if own * _FACTOR < others.min() else 0)
+        far.append(1 if own > OTHER_UNIT * others.max() else -1 if own * OTHER_UNIT < others.min() else 0)
     return float(spreads[place] / np.median(np.delete(spreads, place))) if abs(sum(far)) == 2 else None

@@ -105,11 +105,23 @@ def total_effect(learner: Learner, silos: Any, cause: str, effect: str) -> Total
 
 
 def effect_of_sums(
-    learner: Learner, federation: Federation, kinds: Mapping[str, Kind], cause: str, effect: str
+    learner: Learner, federation: Federation, kinds: Mapping[str, Kind], cause: str, effect: str, minimum_sites: int
 ) -> TotalEffect:
-    """Estimate an effect over all sites, from sums alone."""
+    """Estimate an effect over all sites, from sums alone; refuse one that fewer than `minimum_sites` sites can tell."""
     question = _Question.of(learner, kinds, cause, effect)
+    _check_sites(federation, question, minimum_sites)
     return TotalEffect(cause, effect, question.reachable, tuple(question.over_all(federation)))
+
+
+def _check_sites(federation: Federation, question: _Question, minimum_sites: int) -> None:
+    mean = tasks.EFFECT_SITES.ask(federation, 0, question.arrays)["sites"]
+    fewest = min(round(float(count)) for count in federation.summed * mean)
+    if 0 < fewest < minimum_sites:
+        cause, effect = (question.columns[place] for place in question.pair)
+        raise FeddagError(
+            f"At fewer than minimum_sites = {minimum_sites} sites {cause!r} varies by itself, and sums about its "
+            f"effect on {effect!r} would be about these sites alone. Choose another cause."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,20 @@
 """Stability on any engine: all replicates learn side by side, each site draws its own rows, and only sums leave it.
 
-`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. Draws and
-figures are the same.
+`feddag.trust.stability` does the same where one process has all tables, one replicate after the other. There the seed
+decides which rows are drawn. On a network each site draws by a secret of its own: who knew how often each row counts in
+each of many sums could solve them for the rows.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from feddag.errors import AssumptionWarning
 from feddag.federation import Federation, Site
@@ -88,14 +92,16 @@ class Replicates:
         some = self.leave_one_out or bool(self._sizes_of_some())
         return by_name((together, subsets) if some else (together,))
 
-    def site(self, silo: Silo, position: int) -> JointSite:
-        """Return a site's side."""
-        return JointSite(silo.name, position, self.task_specs()[0], partial(self._site_of_lane, silo, position))
+    def site(self, silo: Silo, position: int, secret: bytes = b"") -> JointSite:
+        """Return a site's side, which draws rows by the seed, or by the site's secret where it has one."""
+        lane = partial(self._site_of_lane, silo, position, secret)
+        return JointSite(silo.name, position, self.task_specs()[0], lane)
 
-    def _site_of_lane(self, silo: Silo, position: int, lane: int) -> Site:
+    def _site_of_lane(self, silo: Silo, position: int, secret: bytes, lane: int) -> Site:
         replicate = self.wanted[lane]
         if replicate.kind == "bootstrap":
-            return self.learner.site(draw_again(silo, (self.seed, replicate.number, position)), position)
+            words = np.frombuffer(hashlib.sha256(secret).digest(), dtype="<u4").tolist() if secret else [self.seed]
+            return self.learner.site(draw_again(silo, (*words, replicate.number, position)), position)
         members = self.members(replicate)
         return self.learner.with_sites(len(members)).site(silo, members.index(position))
 

@@ -87,6 +87,7 @@ class TrustSite(Stateless):
             tasks.SUMS.name: (len(self._training), self._sums),
             tasks.LOGISTIC.name: (len(self._training), self._logistic),
             tasks.MECHANISMS.name: (len(self._held_out), self._mechanisms),
+            tasks.EFFECT_SITES.name: (1.0, self._effect_sites),
             tasks.EFFECTS.name: (1.0, self._effects),
             tasks.EFFECT_SPREAD.name: (1.0, self._effect_spread),
         }
@@ -177,6 +178,10 @@ class TrustSite(Stateless):
     def _common_frame(self, arrays: Arrays) -> Frame:
         return Frame.of(arrays["mean"], arrays["variance"], self._levels)
 
+    def _effect_sites(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Return for which sets to adjust for the cause varies here by itself."""
+        return {"sites": 1.0 - np.isnan(self.slopes(arrays)[:, 0])}
+
     def _effects(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Return the coefficient of the cause in a linear regression, for each set to adjust for; times rows."""
         slopes, variances = self.slopes(arrays).T
@@ -210,8 +215,9 @@ class TrustSite(Stateless):
         others = np.concatenate(columns, axis=1)
         y, x = (_residual(others, self._all[:, each]) for each in (effect, cause))
         freedom = len(y) - np.linalg.matrix_rank(others) - 1
-        explained = x @ x
-        if freedom < 1 or explained <= 1e-12 * len(x) * self._all[:, cause].var():
+        explained, values = x @ x, self._all[:, cause]
+        # what rounding leaves of a constant is no variation
+        if freedom < 1 or explained <= max(1e-12 * len(x) * values.var(), 1e-24 * (values @ values)):
             return np.nan, np.nan
         slope = float(x @ y / explained)
         left = y - slope * x

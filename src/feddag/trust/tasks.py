@@ -57,6 +57,11 @@ MECHANISMS = TaskSpec(
         "differs": Output("for each variable whether the difference is certain, by the site's rows", ("variable",)),
     },
 )
+EFFECT_SITES = TaskSpec(
+    "trust.effect-sites",
+    "Whether the site can tell how one variable changes another",
+    {"sites": Output("1 if the site can tell, for each set of causes to adjust for", ("set",))},
+)
 EFFECTS = TaskSpec(
     "trust.effects",
     "By how much one variable changes another at the site",
@@ -82,7 +87,7 @@ ASSESSMENT_TASKS = (*COVARIANCE.specs, ROWS, HELD_OUT)
 """The tasks of `assess_federation`."""
 MECHANISM_TASKS = (ROWS, *MOMENTS.specs, SUMS, MECHANISMS)
 """The tasks of `mechanisms_of_sums`. `LOGISTIC` is none: no site on a network sums over single levels."""
-NETWORK_TASKS = tuple(by_name((*ASSESSMENT_TASKS, *MECHANISM_TASKS, EFFECTS, EFFECT_SPREAD)).values())
+NETWORK_TASKS = tuple(by_name((*ASSESSMENT_TASKS, *MECHANISM_TASKS, EFFECT_SITES, EFFECTS, EFFECT_SPREAD)).values())
 """All tasks of these checks that sites on a network answer."""
 LEAVES_SITE = disclosed(ASSESSMENT_TASKS).replace("In sums", "For the checks, in sums")
 
@@ -155,6 +160,7 @@ def effect_tasks(nodes: int) -> dict[str, TaskSpec]:
     lengths = {"set": _MOST_SETS}
     return by_name(
         (
+            EFFECT_SITES.with_bounds(arrays=question, lengths=lengths),
             EFFECTS.with_bounds(arrays=question, lengths=lengths),
             EFFECT_SPREAD.with_bounds(arrays=question | spread, lengths=lengths),
         )

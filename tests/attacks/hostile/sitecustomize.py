@@ -11,7 +11,8 @@ import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation import server_endpoint
-from feddag.federation.server_endpoint import ServerEndpoint, Traffic
+from feddag.federation.calls import Traffic
+from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.federation.steps import question_digest
 
 _honest_task, _honest_round = server_endpoint.encode_task, ServerEndpoint._asked

@@ -97,12 +97,13 @@ class Federation:
                 with suppress(ProcessLookupError):
                     os.kill(member, signal.SIGCONT)
 
-    def run(self, out: str = "run") -> subprocess.Popen[bytes]:
+    def run(self, out: str = "run", environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """The analyst's command, in the background."""
         return self._popen(
             "analyst",
             *("-m", "feddag", "federation", "run", self.study_file),
             *("--kit", self.kits["analyst"], "--out", self.folder / out),
+            environment=environment,
         )
 
     def command(self, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -17,8 +17,10 @@ from flare_processes import wait_until
 import feddag.deployment.flare.connection as module
 from feddag import FeddagError
 from feddag.deployment.demo import free_port
+from feddag.deployment.flare.analyst import Analyst
 from feddag.deployment.flare.connection import Connection, check_port
 from feddag.deployment.flare.environment import KIT
+from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.kits import Kit
 from feddag.deployment.flare.milestones import Milestones, forget_joined, read_joined
 from feddag.deployment.flare.provisioning import provision
@@ -119,3 +121,22 @@ def test_the_terminal_s_format_stands_in_the_rules(kits):
     config = json.loads((opened.folder / "local" / "log_config.json").read_text())
     assert config["formatters"]["plain"] == {"()": "feddag.deployment.logs.JsonFormatter"}
     assert "milestones" in config["loggers"]["root"]["handlers"]
+
+
+def test_a_server_that_knows_no_such_job_is_told_in_words(kits, monkeypatch):
+    """As when the server's kit was replaced in mid-study."""
+    opened, _ = kits
+    folder = opened["basel"].folder.parent / "analyst"
+    told: list[str] = []
+    found = Analyst(Kit.open(folder, "analyst"), opened["basel"].study(), told.append)
+    api = flare("nvflare.fuel.flare_api.api_spec")
+
+    class Forgetful:
+        def get_job_meta(self, job):
+            raise api.JobNotFound(f"no such job: {job}")
+
+    found._session = Forgetful()
+    monkeypatch.setattr("feddag.deployment.flare.analyst._POLL", 0.0)
+    outcome = found._follow("a-job", lambda status: None)
+    assert outcome.status == "lost"
+    assert "its kit was replaced" in outcome.message

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -79,44 +75,3 @@ def test_all_see_whether_they_are_connected_and_a_study_can_be_stopped_and_goes_
     learned = feddag.load(federation.folder / "run").graph_
     assert learned.edges == federation.study.learner().fit(federation.simulation).graph_.edges
     assert federation.command("federation", "stop", "--kit", analyst).stdout == "Nothing runs.\n"
-
-
-@contextmanager
-def relay(port: int) -> Iterator[int]:
-    """Pass connections through to a port as they are, as a reverse proxy in front of a server does; yield its own."""
-
-    def copy(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-        for side in (source, target):
-            with suppress(OSError):
-                side.shutdown(socket.SHUT_RDWR)
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                inner, _ = listening.accept()
-                outer = socket.create_connection(("localhost", port))
-                for pair in ((inner, outer), (outer, inner)):
-                    threading.Thread(target=copy, args=pair, daemon=True).start()
-
-    with socket.create_server(("localhost", 0)) as listening:
-        threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
-
-
-def test_sites_reach_the_server_through_one_that_passes_tls_on(tmp_path):
-    federation = Federation(tmp_path, 'name = "notears"', sites=3)
-    with relay(federation.port) as port:
-        for name in federation.names:
-            start = federation.kits[name] / "startup" / "fed_client.json"
-            start.write_text(start.read_text().replace(f"localhost:{federation.port}", f"localhost:{port}"))
-        federation.start()
-        try:
-            assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
-            assert f"Connected to the server at localhost:{port}" in federation.log(federation.names[0])
-        finally:
-            federation.close()
-    learned = feddag.load(federation.folder / "run").graph_
-    assert learned.edges == federation.study.learner().fit(federation.simulation).graph_.edges

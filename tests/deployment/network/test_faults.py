@@ -16,10 +16,10 @@ from endpoints_by_call import AUTHORITY, IDENTITIES, LINEAR, NAMES, SIMULATION, 
 
 import feddag.federation.site_endpoint as module
 from feddag import CausalGraph, FeddagError
+from feddag.federation.calls import OutOfReachError, PausedError
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer
 from feddag.federation.refusals import Refusal
-from feddag.federation.server_endpoint import OutOfReachError, PausedError
 from feddag.federation.steps import Step, plain_mean
 from feddag.federation.wire import encode_answer
 from feddag.learners.checkpointing import FitContext
@@ -163,7 +163,7 @@ IMPATIENT = "[federation]\ntimeout = 0.01\nminimum_sites = 1\n"
 
 
 def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
+    monkeypatch.setattr("feddag.federation.calls.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
     slow = SlowSites(net, NAMES[1])
     _, network = net.learn()
@@ -175,7 +175,7 @@ def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(tmp_path,
 
 
 def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
+    monkeypatch.setattr("feddag.federation.calls.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
     SlowSites(net, *NAMES[:2])
     learner, network = net.learn()
@@ -290,7 +290,7 @@ def test_a_sum_that_all_sites_refuse_binds_nobody(loose_net):
 
 
 def test_a_slow_member_of_the_one_sum_that_a_round_can_have_is_waited_for_in_the_same_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("feddag.federation.server_endpoint.PING_INTERVAL", BRIEF)
+    monkeypatch.setattr("feddag.federation.calls.PING_INTERVAL", BRIEF)
     net = Net(tmp_path, study_of(more=IMPATIENT))
     kill_the_server(net, NAMES[:2])
     SlowSites(net, NAMES[3])
@@ -345,7 +345,7 @@ def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
 
 def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_its_numbers_still_count(net):
     learner = net.learn()[0]
-    before = {name: net.sites[name]._numbers.numbers for name in NAMES}
+    before = {name: net.sites[name]._table.numbers for name in NAMES}
     shutil.rmtree(net.folder / "journal")
     with pytest.raises(FeddagError):
         net.learn()
@@ -356,7 +356,7 @@ def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_i
     again = net.learn()[0]
     np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
     for name in NAMES:
-        assert net.sites[name]._numbers.numbers >= before[name] > 0
+        assert net.sites[name]._table.numbers >= before[name] > 0
 
 
 def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):

@@ -41,7 +41,7 @@ def test_a_network_checks_assumptions_as_one_process_does(tmp_path, sharing):
     study = study_of(f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}')
     here = in_process(study)
     there, _ = Net(tmp_path, study).learn()
-    assert there.history_.rounds[-1].stage == "checks"
+    assert {"checks", "hidden causes"} <= {each.stage for each in there.history_.rounds}
     pd.testing.assert_frame_equal(*(learner.tables()["checks"] for learner in (there, here)), atol=1e-6)
     assert there.failed_checks == here.failed_checks
 

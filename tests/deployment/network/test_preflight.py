@@ -48,7 +48,7 @@ def test_a_method_whose_answers_take_no_noise_is_refused(method):
 def test_a_policy_is_held_against_all_tasks_of_the_method_before_the_site_joins():
     policy = Policy(tasks=("moments.*",), sharing=SHARING)
     silo = SIMULATION.silos[0]
-    with pytest.raises(FeddagError, match=r"tasks = \['moments.\*'\], but the study's method asks for 'feddag.solve'"):
+    with pytest.raises(FeddagError, match=r"tasks = \['moments.\*'\], but the study asks for 'feddag.solve'"):
         check_site(study_of(), silo, policy)
     check_site(study_of('name = "notears"'), silo, policy)
 

@@ -7,13 +7,13 @@ import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, NAMES, SIMULATION, Net, study_of
 
 from feddag.federation.audit import verify
+from feddag.federation.calls import OutOfReachError
 from feddag.federation.policy import Policy
-from feddag.federation.server_endpoint import OutOfReachError
 from feddag.federation.site_endpoint import audit_log
 from feddag.trust import edge_stability
 
 SEARCH = 'name = "search"\nparameters = { restarts = 0 }'
-BOOTSTRAPS = "[trust]\nbootstraps = 6\n"
+BOOTSTRAPS = "[trust]\nbootstraps = 3\n"
 
 
 def silos_of(study):
@@ -28,19 +28,22 @@ def silos_of(study):
         (LINEAR, True, ""),
     ],
 )
-def test_the_replicates_are_those_of_one_process(tmp_path, method, secure, data):
+def test_the_replicates_are_those_of_one_process(tmp_path, monkeypatch, method, secure, data):
+    monkeypatch.setattr("feddag.deployment.site.draws_secret", lambda folder: b"")
     study = study_of(method, secure=secure, more=data + BOOTSTRAPS)
     net = Net(tmp_path, study)
     result = net.run(net.server())
-    here = edge_stability(result.learner, silos_of(study), bootstraps=6)
-    assert len(result.checks.stability.bootstraps) == 6
+    here = edge_stability(result.learner, silos_of(study), bootstraps=3)
+    assert len(result.checks.stability.bootstraps) == 3
     for ours, theirs in zip(result.checks.stability.bootstraps, here.bootstraps, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert result.checks.stability.without == {}
 
 
-def test_the_graph_without_each_site_is_that_of_one_process(tmp_path):
-    study = study_of(SEARCH, more=f"{ANY_SITES}[trust]\nbootstraps = 1\nleave_one_out = true\n")
+@pytest.mark.parametrize("method", ['name = "notears"', pytest.param(SEARCH, marks=pytest.mark.slow)])
+def test_the_graph_without_each_site_is_that_of_one_process(tmp_path, monkeypatch, method):
+    monkeypatch.setattr("feddag.deployment.site.draws_secret", lambda folder: b"")
+    study = study_of(method, more=f"{ANY_SITES}[trust]\nbootstraps = 1\nleave_one_out = true\n")
     net = Net(tmp_path, study)
     result = net.run(net.server())
     here = edge_stability(result.learner, silos_of(study), bootstraps=1)
@@ -49,9 +52,16 @@ def test_the_graph_without_each_site_is_that_of_one_process(tmp_path):
         np.testing.assert_array_equal(result.checks.stability.without[site], here.without[site])
 
 
-def test_many_replicates_take_few_rounds(tmp_path):
-    net = Net(tmp_path, study_of(SEARCH, more="[trust]\nbootstraps = 12\n"))
-    rounds = net.run(net.server()).record["federation"]
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A study whose replicates are there, and what it has found."""
+    net = Net(tmp_path_factory.mktemp("sites"), study_of(SEARCH, more="[trust]\nbootstraps = 8\n"))
+    return net, net.run(net.server())
+
+
+def test_many_replicates_take_few_rounds(finished):
+    _, result = finished
+    rounds = result.record["federation"]
     assert rounds["rounds"] < 4 * rounds["rounds_of_fit"]
 
 
@@ -71,7 +81,7 @@ def test_after_a_site_was_lost_the_same_study_goes_on_where_it_was(tmp_path):
     net.before = lambda site, request, content: None
     rounds, requests = net.server().rounds, len(net.requests)
     again = net.run(net.server())
-    assert len(again.checks.stability.bootstraps) == 6
+    assert len(again.checks.stability.bootstraps) == 3
     assert len(net.requests) - requests < 5 * len(NAMES) * (again.record["federation"]["rounds"] - rounds + 2)
 
 
@@ -84,9 +94,8 @@ def test_a_policy_that_does_not_allow_replicates_costs_these_and_not_the_graph(t
     assert any("the study asks for 'stability.replicates'" in each for each in net.told)
 
 
-def test_a_site_s_log_says_in_plain_words_what_replicates_take(tmp_path):
-    net = Net(tmp_path, study_of(SEARCH, more=BOOTSTRAPS))
-    net.run(net.server())
+def test_a_site_s_log_says_in_plain_words_what_replicates_take(finished):
+    net, _ = finished
     log = verify(audit_log(net.memory(NAMES[0])))
     sent = {flow.task: flow for flow in log.flows if flow.direction == "out"}["stability.replicates"]
     words = log.disclosures["stability.replicates"]

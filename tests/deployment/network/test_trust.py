@@ -10,9 +10,9 @@ from endpoints_by_call import NAMES, SIMULATION, Net, study_of
 
 from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation.audit import verify
+from feddag.federation.calls import OutOfReachError
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
-from feddag.federation.server_endpoint import OutOfReachError
 from feddag.federation.site_endpoint import audit_log
 from feddag.federation.wire import encode_task
 from feddag.trust import assess as assess_here

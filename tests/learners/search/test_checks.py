@@ -12,7 +12,7 @@ import pytest
 import feddag
 from feddag import AssumptionWarning, EvidenceSearch, simulate
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.checks import COPIES, DEPENDENT, OUTLIERS, Checks
+from feddag.learners.search.checks import ATOMS, COPIES, DEPENDENT, IMPRECISE, OUTLIERS, Checks, Doubts
 from feddag.learners.search.directions import Directions, EdgeEvidence
 from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
@@ -172,6 +172,50 @@ def test_outliers_are_named():
     assert learned.checks_.figure[learned.checks_.failed].tolist() == pytest.approx([1 / 3])
 
 
+def imprecise(rows: int, seed: int) -> pd.DataFrame:
+    """Draw effects of one cause that are all measured, as the cause is, with errors of 3 % of their variance."""
+    rng = np.random.default_rng(seed)
+    cause = np.exp(0.5 * rng.normal(size=rows))
+    columns = {"cause": cause} | {f"effect{k}": cause ** (1 + 0.3 * k) for k in range(4)}
+    columns = {name: column * np.exp(0.05 * rng.normal(size=rows)) for name, column in columns.items()}
+    frame = pd.DataFrame(columns)
+    return frame + np.sqrt(0.03) * frame.std().to_numpy() * rng.normal(size=frame.shape)
+
+
+@pytest.mark.parametrize("rows", [300, 3000])
+def test_edges_that_errors_of_measurement_explain_are_not_sure(rows):
+    with pytest.warns(AssumptionWarning, match="Small errors of measurement would explain most edges of .*effect"):
+        learned = EvidenceSearch(restarts=0).fit([imprecise(rows, seed) for seed in range(3)])
+    assert len(failed(learned, IMPRECISE)) >= 3
+    sure = learned.edge_evidence_[learned.edge_evidence_.present]
+    assert not [edge for edge in zip(sure.cause, sure.effect, strict=True) if "cause" not in edge]
+    assert learned.dag_.edges
+
+
+def test_precise_measurements_are_no_matter_of_doubt():
+    learned = EvidenceSearch(restarts=0).fit([table(seed=seed) for seed in range(3)])
+    assert failed(learned, IMPRECISE) == []
+    assert learned.edge_evidence_.present.all()
+
+
+def with_zeros(seed: int) -> pd.DataFrame:
+    """Draw a number that is 0 in most rows, and what depends on it."""
+    rng = np.random.default_rng(seed)
+    effect = rng.normal(size=500)
+    dose = np.maximum(effect + 0.7 * rng.normal(size=500) - 0.3, 0.0)
+    return pd.DataFrame({"dose": dose, "effect": effect, "other": np.sin(2 * effect) + 0.3 * rng.normal(size=500)})
+
+
+def test_a_value_far_commoner_than_others_is_named_and_opens_directions():
+    with pytest.warns(AssumptionWarning, match="One value makes up much of dose"):
+        learned = EvidenceSearch(restarts=0).fit([with_zeros(seed) for seed in range(3)])
+    assert failed(learned, ATOMS) == ["dose"]
+    evidence = learned.edge_evidence_
+    at_dose = evidence[evidence.cause.eq("dose") | evidence.effect.eq("dose")]
+    assert at_dose.present.any()
+    assert not at_dose.directed.any()
+
+
 class PowerFailureError(Exception):
     """The power fails."""
 
@@ -222,10 +266,11 @@ def test_doubt_opens_all_edges_into_a_variable_and_no_others():
     for i, j in pairwise(range(4)):
         graph[i, j] = 1
     evidence = [EdgeEvidence(i, i + 1, 9.0, 1.0, 9.0, 1.0, present=True, directed=True) for i in range(3)]
-    doubted = Directions(graph, evidence).doubt([2], [], Knowledge.of(NAMES, (), (), (), ()))
+    doubts = Doubts([2], [], [], np.zeros((4, 4), bool))
+    doubted = Directions(graph, evidence).doubt(doubts, Knowledge.of(NAMES, (), (), (), ()))
     assert [each.directed for each in doubted.evidence] == [True, False, True]
     np.testing.assert_array_equal(np.argwhere(doubted.graph & doubted.graph.T), [[1, 2], [2, 1]])
-    known = Directions(graph, evidence).doubt([2], [], Knowledge.of(NAMES, (("x1", "x2"),), (), (), ()))
+    known = Directions(graph, evidence).doubt(doubts, Knowledge.of(NAMES, (("x1", "x2"),), (), (), ()))
     assert all(each.directed for each in known.evidence)
 
 

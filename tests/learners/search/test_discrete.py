@@ -260,3 +260,12 @@ class TestTables:
         np.testing.assert_array_equal(common.dag_.adjacency, own.dag_.adjacency)
         np.testing.assert_array_equal(common.graph_.adjacency, own.graph_.adjacency)
         assert set(asked) == {"search.rows", NEIGHBOURHOODS.name, SCORES.name, COMPARISONS.name, CHECKS.name}
+
+
+@pytest.mark.parametrize("concentration", [1.0, 3.0])
+def test_no_direction_is_sure_in_complete_tables(concentration):
+    for seed in range(24):
+        learned = EvidenceSearch(restarts=0).fit(
+            discrete_silos(seed, COMPLETE, 3, sites=5, rows=500, strength=concentration)
+        )
+        assert not learned.edge_evidence_.directed.any(), seed

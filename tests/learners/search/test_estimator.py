@@ -102,8 +102,8 @@ def test_no_open_edge_could_only_point_one_way():
     tables = []
     for _ in range(2):
         a = rng.standard_normal(150)
-        b = 0.4 * a + rng.standard_normal(150)
-        tables.append(pd.DataFrame({"a": a, "b": b, "c": 0.4 * b - a + rng.standard_normal(150)}))
+        b = 0.5 * a + rng.standard_normal(150)
+        tables.append(pd.DataFrame({"a": a, "b": b, "c": 0.7 * b - 0.9 * a + rng.standard_normal(150)}))
     learned = EvidenceSearch(restarts=0, forbidden=[("b", "a"), ("c", "b")], keep_doubtful=True).fit(tables)
     assert {("a", "b"), ("b", "c")} <= set(learned.graph_.edges)
     assert ("a", "c") in learned.graph_.edges

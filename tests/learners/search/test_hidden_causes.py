@@ -91,6 +91,40 @@ def test_normal_noise_shows_a_hidden_cause_where_both_have_another_cause():
     assert confounding(learned, "b", "c") == "likely"
 
 
+def test_noise_of_equal_variance_tells_nothing_of_hidden_causes():
+    def confounded(rng):
+        hidden, one, other = rng.normal(size=(3, ROWS))
+        return {"b": hidden + one, "c": 0.6 * hidden + 0.3 * other}
+
+    learned = EvidenceSearch(noise="equal", restarts=0, workers=1).fit(tables(confounded))
+    assert confounding(learned, "b", "c") == "possible"
+    assert learned.drawn_graph.edges == []
+
+
+@pytest.mark.filterwarnings("ignore::feddag.errors.AssumptionWarning")
+def test_of_pairs_that_are_only_confounded_one_in_twelve_is_drawn_as_a_cause():
+    """The one whose joint law happens to look like an effect with noise of varying size."""
+
+    def is_drawn(law, bend):
+        def confounded(rng):
+            hidden, one, other = (each - each.mean() for each in getattr(rng, law)(size=(3, ROWS)))
+            return {"b": hidden + 0.7 * one, "c": bend(hidden) + 0.7 * other}
+
+        return bool(EvidenceSearch(restarts=0, workers=1).fit(tables(confounded)).drawn_graph.edges)
+
+    laws, bends = ("uniform", "laplace", "exponential", "standard_normal"), (np.asarray, np.tanh, np.square)
+    assert [(law, bend) for law in laws for bend in bends if is_drawn(law, bend)] == [("standard_normal", np.square)]
+
+
+def test_the_drawn_graph_has_an_arrow_alone_where_a_hidden_cause_is_ruled_out():
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(chain))
+    assert [str(edge) for edge in learned.drawn_graph.marked_edges] == ["b -> c", "a o-> b", "d o-> b"]
+    known = EvidenceSearch(restarts=0, workers=1, required=[("a", "b")]).fit(tables(chain))
+    assert ("a", "b") in known.drawn_graph.edges
+    again = EvidenceSearch(restarts=0, workers=1).restore(*learned.snapshot())
+    assert again.drawn_graph == learned.drawn_graph
+
+
 @pytest.mark.parametrize("sharing", ["auto", "graph"])
 def test_a_pag_joins_what_has_a_hidden_cause_by_two_heads(sharing):
     learned = EvidenceSearch(sharing, restarts=1, workers=1, latent="allow").fit(tables(instrument))

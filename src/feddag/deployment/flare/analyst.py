@@ -21,7 +21,9 @@ from feddag.deployment.engine import Standing
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.job import OUTCOME, PROGRESS, RESULT, write_job
 from feddag.deployment.flare.kits import Kit
+from feddag.deployment.flare.proxied import use_proxy
 from feddag.deployment.offers import to_offer
+from feddag.deployment.proxy import Proxy
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import load_checkpoint
 from feddag.files import atomic_write
@@ -295,8 +297,11 @@ class _NoJobError(Exception):
 
 
 @contextmanager
-def analyst(kit: Kit, study: Study, report: Callable[[str], None]) -> Iterator[Analyst]:
+def analyst(kit: Kit, study: Study, report: Callable[[str], None], proxy: Proxy | None = None) -> Iterator[Analyst]:
     """Connect with a kit until the block ends."""
+    if proxy is not None:
+        proxy.check(*kit.server_address)
+        use_proxy(proxy.url)
     if kit.warning is not None:
         report(kit.warning)
     found = Analyst(kit, study, report)

@@ -30,10 +30,11 @@ from feddag.deployment.flare.kits import Kit
 from feddag.deployment.server import build_server, run_study
 from feddag.deployment.site import build_site, tables_folder
 from feddag.errors import FeddagError
+from feddag.federation.calls import Call, OutOfReachError, PausedError
 from feddag.federation.checkpoint import not_kept, save_checkpoint
 from feddag.federation.policy import Policy
 from feddag.federation.refusals import Refusal, RefusedError
-from feddag.federation.server_endpoint import Call, OutOfReachError, PausedError, ServerEndpoint
+from feddag.federation.server_endpoint import ServerEndpoint
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.files import atomic_write
 from feddag.learners.status import Status

@@ -12,6 +12,7 @@ from typing import Literal
 
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.kits import Kit
+from feddag.deployment.proxy import Proxy, UnreachableError
 from feddag.errors import FeddagError
 
 State = Literal["starting", "connected", "unreachable"]
@@ -47,9 +48,10 @@ def check_port(port: int) -> None:
 class Connection:
     """The connection of a kit's daemon."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: Kit, proxy: Proxy | None = None) -> None:
         self._role = kit.role
         self._host, self._port = kit.server_address
+        self._proxy = proxy
         self._found = 0
         self._lost_at = time.monotonic()
         self.state: State = "starting"
@@ -75,10 +77,11 @@ class Connection:
 
     def _is_there(self, daemon: int) -> bool:
         psutil = flare("psutil")
+        away = self._port if self._proxy is None else self._proxy.port
         with suppress(psutil.Error):
             for each in psutil.Process(daemon).net_connections("tcp"):
                 listens = each.status == psutil.CONN_LISTEN and each.laddr.port == self._port
-                reaches = each.status == psutil.CONN_ESTABLISHED and each.raddr and each.raddr.port == self._port
+                reaches = each.status == psutil.CONN_ESTABLISHED and each.raddr and each.raddr.port == away
                 if listens if self._role == "server" else reaches:
                     return True
         return False
@@ -86,14 +89,21 @@ class Connection:
     def _connected(self) -> str:
         if self._role == "server":
             return f"Listening on port {self._port}. Waiting for sites and for the analyst."
-        return f"Connected to the server at {self._host}:{self._port}. Waiting for the study to begin, or to go on."
+        through = "" if self._proxy is None else f" through the proxy {self._proxy}"
+        where = f"{self._host}:{self._port}{through}"
+        return f"Connected to the server at {where}. Waiting for the study to begin, or to go on."
 
     def _unreachable(self) -> str:
         if self._role == "server":
             return f"Nothing listens on port {self._port} yet: see log.txt in the kit."
         try:
-            socket.create_connection((self._host, self._port), _PROBE).close()
-        except OSError as error:
-            why = error.strerror or str(error) or type(error).__name__
+            if self._proxy is None:
+                socket.create_connection((self._host, self._port), _PROBE).close()
+            else:
+                self._proxy.probe(self._host, self._port)
+        except FeddagError as error:
+            return f"{error} Trying again."
+        except (OSError, UnreachableError) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             return f"Cannot reach {self._host}:{self._port} ({why}). Trying again until it answers."
         return f"{self._host}:{self._port} answers, but does not let this site in yet. Trying again."

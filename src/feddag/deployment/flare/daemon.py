@@ -1,4 +1,4 @@
-"""FLARE's daemon, with one thing added: on both sides the terminal says why a certificate is refused.
+"""FLARE's daemon, with two things added: a proxy, and terminals on both sides that say why a certificate is refused.
 
 FLARE itself would try again and again, and the operator see nothing.
 """
@@ -16,8 +16,9 @@ from typing import Any
 
 from cryptography import x509
 
-from feddag.deployment.flare.environment import KIT
+from feddag.deployment.flare.environment import KIT, PROXY
 from feddag.deployment.flare.kits import REVOKED, ROOT
+from feddag.deployment.flare.proxied import use_proxy
 from feddag.federation.revocations import Revocations
 
 _QUIET = 60.0
@@ -89,5 +90,7 @@ def _log_seldom(message: str) -> None:
 if __name__ == "__main__":
     logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
     ssl.SSLContext.sslobject_class = TellingConnection
+    if proxy := os.environ.get(PROXY):
+        use_proxy(proxy)
     module = sys.argv.pop(1)
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -14,6 +14,7 @@ from feddag.deployment.flare.environment import DATA, POLICY
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.kits import Kit
 from feddag.deployment.flare.processes import run
+from feddag.deployment.proxy import Proxy
 from feddag.study import Study
 
 
@@ -28,18 +29,20 @@ class ServerKit(Kit):
 class SiteKit(Kit):
     """A site's kit."""
 
-    def run(self, data: str, policy: Path | None, watching: Watching) -> int:
+    def run(self, data: str, policy: Path | None, watching: Watching, proxy: Proxy | None = None) -> int:
         """Run FLARE's client in the foreground, for a table of this machine."""
         environment = {DATA: data if "://" in data else os.path.abspath(data)}
-        return run(self, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)}), watching)
+        return run(self, environment | ({} if policy is None else {POLICY: os.path.abspath(policy)}), watching, proxy)
 
 
 class AnalystKit(Kit):
     """The analyst's kit."""
 
-    def connect(self, study: Study, report: Callable[[str], None]) -> AbstractContextManager[Analyst]:
+    def connect(
+        self, study: Study, report: Callable[[str], None], proxy: Proxy | None = None
+    ) -> AbstractContextManager[Analyst]:
         """Connect as FLARE's administrator."""
-        return analyst(self, study, report)
+        return analyst(self, study, report, proxy)
 
 
 class FlareEngine:

@@ -74,7 +74,7 @@ class Kit:
     def open(cls, folder: str | os.PathLike[str], role: Role) -> Self:
         """Open a kit; refuse one of another role, that others can read, or whose certificates do not hold now."""
         folder = Path(folder).absolute()
-        path = folder / "startup" / {"server": "fed_server.json", "site": "fed_client.json"}.get(role, "fed_admin.json")
+        path = _start_file(folder, role)
         if not path.is_file():
             raise FeddagError(f"{folder} is not the kit of a {role}: {path} is not there. Check the path.")
         check_private(folder)
@@ -93,9 +93,11 @@ class Kit:
 
     @property
     def server_address(self) -> tuple[str, int]:
-        """Return host and port of the server, as a site's or the server's own configuration has them."""
-        path = self.folder / "startup" / ("fed_server.json" if self.role == "server" else "fed_client.json")
-        host, _, port = json.loads(path.read_bytes())["servers"][0]["service"]["target"].rpartition(":")
+        """Return host and port of the server, as the kit's configuration has them."""
+        start = json.loads(_start_file(self.folder, self.role).read_bytes())
+        if self.role == "analyst":
+            return start["admin"]["host"], int(start["admin"]["port"])
+        host, _, port = start["servers"][0]["service"]["target"].rpartition(":")
         return host, int(port)
 
     def certificates_end(self) -> datetime:
@@ -175,6 +177,10 @@ class Kit:
         _write(local / "resources.json", rules)
         _write(local / "authorization.json", {"format_version": "1.0", "permissions": permissions})
         _write(local / "log_config.json", _log_config(self.role, log_format))
+
+
+def _start_file(folder: Path, role: Role) -> Path:
+    return folder / "startup" / {"server": "fed_server.json", "site": "fed_client.json"}.get(role, "fed_admin.json")
 
 
 def _certificates(folder: Path, role: Role) -> list[str]:

@@ -17,9 +17,11 @@ from feddag.deployment.flare.environment import KIT, OWNER
 from feddag.deployment.flare.extra import flare
 from feddag.deployment.flare.kits import MEMORY, Kit
 from feddag.deployment.flare.milestones import forget_joined
+from feddag.deployment.flare.proxied import proxy_environment
 from feddag.deployment.flare.vitals import vitals
 from feddag.deployment.health import serving
 from feddag.deployment.logs import speaker
+from feddag.deployment.proxy import Proxy
 from feddag.errors import FeddagError
 from feddag.federation.checkpoint import not_kept
 from feddag.files import lock
@@ -33,9 +35,11 @@ _GRACE = 10.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
 
-def run(kit: Kit, environment: Mapping[str, str], watching: Watching) -> int:
+def run(kit: Kit, environment: Mapping[str, str], watching: Watching, proxy: Proxy | None = None) -> int:
     """Until a signal, or the daemon's own end; the exit code is 0 after a signal, and the daemon's otherwise."""
     flare("nvflare")
+    if proxy is not None:
+        proxy.check(*kit.server_address)
     say = speaker(watching.log_format)
     if kit.warning is not None:
         say(kit.warning)
@@ -47,14 +51,14 @@ def run(kit: Kit, environment: Mapping[str, str], watching: Watching) -> int:
             kit.write_rules(watching.log_format)
         except OSError as error:
             raise not_kept(kit.folder, error) from None
-        connection = Connection(kit)
+        connection = Connection(kit, proxy)
 
         def look(daemon: int) -> None:
             if message := connection.look(daemon):
                 say(message)
 
-        command, settings = _command(kit), {**environment, KIT: str(kit.folder), OWNER: str(os.getpid())}
-        return _run(command, settings, look, serving(watching.health, partial(vitals, kit, connection)))
+        settings = {**environment, **proxy_environment(proxy), KIT: str(kit.folder), OWNER: str(os.getpid())}
+        return _run(_command(kit), settings, look, serving(watching.health, partial(vitals, kit, connection)))
 
 
 def _command(kit: Kit) -> list[str]:

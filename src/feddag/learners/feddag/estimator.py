@@ -332,6 +332,11 @@ class FedDAG(FederatedLearner):
         """Return what a site shares, if only with itself."""
         return "all" if self.sharing == "all" else "graph"
 
+    @property
+    def most_rounds(self) -> int:
+        """The rounds of all sub-problems."""
+        return self.it_max * -(-self.it_inner // self.it_fl)
+
     def edge_threshold(self) -> float:
         """Return the parameter `threshold`, or the model's own where it is None."""
         return self.threshold or self._model().threshold

@@ -37,7 +37,9 @@ _Test = tuple[Edge, int]
 def find_pag(dag: Graph, directions: Directions, scores: Scores, knowledge: Knowledge, *, keep_doubtful: bool) -> Marks:
     """Return the PAG of what the search found; edges that are not surely there are left out unless they are kept."""
     adjacent, separators = dag | dag.T, _separators_of(dag)
-    separated = _separate_more(adjacent, scores)
+    ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
+    causes = [*ruled_out, *_known_causes(knowledge)]
+    separated = _separate_more(adjacent, causes, scores)
     separators |= separated
     for i, j in map(sorted, separated):
         adjacent[i, j] = adjacent[j, i] = 0
@@ -47,8 +49,7 @@ def find_pag(dag: Graph, directions: Directions, scores: Scores, knowledge: Know
             adjacent[i, j] = adjacent[j, i] = 0
             del separators[frozenset((i, j))]  # nothing is known to separate them
     marks = np.where(adjacent, CIRCLE, NONE).astype(np.int8)
-    ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
-    for i, j in (*ruled_out, *_known_causes(knowledge)):
+    for i, j in causes:
         if adjacent[i, j]:
             marks[i, j], marks[j, i] = ARROW, TAIL
     marks[(marks == CIRCLE) & knowledge.impossible.T.astype(bool)] = ARROW
@@ -70,11 +71,15 @@ def _separators_of(dag: Graph) -> Separators:
     return found
 
 
-def _separate_more(adjacent: Graph, scores: Scores) -> Separators:
-    """Find pairs with a neighbour in common that few neighbours separate, small sets first."""
+def _separate_more(adjacent: Graph, causes: Iterable[Edge], scores: Scores) -> Separators:
+    """Find pairs with a neighbour in common that few neighbours separate, small sets first; leave out sure causes.
+
+    Effects along several paths cancel by chance, given one set or another.
+    """
     adjacent, found = adjacent.copy(), {}
+    kept = {frozenset(edge) for edge in causes}
     for size in range(_LARGEST_SET + 1):
-        tests = list(dict.fromkeys(_tests(adjacent, size)))
+        tests = [test for test in dict.fromkeys(_tests(adjacent, size)) if frozenset(test[0]) not in kept]
         independent = _judge(tests, scores)
         for (i, j), given in independent:
             if frozenset((i, j)) not in found:

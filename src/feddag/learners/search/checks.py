@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int8
+from jaxtyping import Bool, Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
 from feddag.regression import residual_pairs
+from feddag.regression.imprecision import SHARES
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
+ATOMS, IMPRECISE = "a value far commoner than others", "errors of measurement"
 DIFFERING = "some sites differ"
 CHECK_COLUMNS = ("check", "variables", "figure", "failed")
 _REMEDIES = {
@@ -21,19 +23,37 @@ _REMEDIES = {
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
     COPIES: "Nobody can tell which of two copies is the cause of a third variable, or of the other. "
     "Leave out one of them.",
+    ATOMS: "The directions of edges at such a column are left open. Make two columns of it (whether it has this value, "
+    "and the other values), or declare it ordinal.",
+    IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
+    "but the most precise of them.",
     DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
 }
 _CERTAIN = 4.0
 """Standard deviations beyond chance from which on a dependence counts."""
 _LEAST_SHARE = 0.005
-"""Of the variance: a weaker dependence, however certain, is no reason for doubt."""
+"""The least share of the variance: a weaker dependence, however certain, is no reason for doubt."""
 _MOST_ROWS = 0.5
-"""Columns are copies if they look so at sites that hold so much of all rows."""
-
+"""What each site says of columns holds if sites with so much of all rows say it."""
+_EDGES, _SHARE_OF_EDGES = 3, 2 / 3
+"""A column is imprecise if errors of measurement would explain so many of its edges, and such a share of them."""
 
 _SURELY_DIFFERENT = 5.0
 """The log-evidence from which on some sites differ."""
+
+
+class Doubts(NamedTuple):
+    """What assumptions that fail leave open."""
+
+    dependent: Collection[int]
+    """Variables whose residuals depend on their causes: edges into them may point the other way."""
+    with_atom: Collection[int]
+    """Variables that have no density: edges at them may point the other way."""
+    copies: Collection[tuple[int, int]]
+    """Pairs of variables of which either may stand for the other."""
+    imprecise: Bool[np.ndarray, "node node"]
+    """Edges that errors of measurement would explain."""
 
 
 class Checks(NamedTuple):
@@ -49,8 +69,12 @@ class Checks(NamedTuple):
     """The share of the rows that are at sites where two columns look like copies; above the diagonal."""
     differing: Float[np.ndarray, " node"]
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
+    atoms: Float[np.ndarray, " node"]
+    """The share of the rows that are at sites where one value of a variable is far commoner than all others."""
+    imprecise: Float[np.ndarray, "share node node"]
+    """For each edge the share of the rows that are at sites where errors of measurement would explain it."""
     together: Float[np.ndarray, "node node"]
-    """Of edges: by how much log-likelihood beyond chance both variables' residuals go together.
+    """For each edge by how much log-likelihood beyond chance both variables' residuals go together.
 
     Not a number where there is no edge, or where one of the two is discrete.
     """
@@ -68,7 +92,18 @@ class Checks(NamedTuple):
         together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
             answer["together"][told] / shares[told, None], rows * shares[told]
         )
-        return cls(explained - by_chance, deviations, _rounded(answer["outliers"]), copies, np.zeros(nodes), together)
+        imprecise = np.zeros((len(SHARES), nodes, nodes))
+        imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
+        return cls(
+            excess=explained - by_chance,
+            deviations=deviations,
+            outliers=_rounded(answer["outliers"]),
+            copies=copies,
+            differing=np.zeros(nodes),
+            atoms=_rounded(answer["atoms"]),
+            imprecise=imprecise,
+            together=together,
+        )
 
     @property
     def dependent(self) -> list[int]:
@@ -79,6 +114,24 @@ class Checks(NamedTuple):
     def pairs(self) -> list[tuple[int, int]]:
         """List the pairs of copies."""
         return [(int(one), int(other)) for one, other in np.argwhere(self.copies >= _MOST_ROWS)]
+
+    @property
+    def with_atom(self) -> list[int]:
+        """List the variables of which one value is far commoner than all others."""
+        return np.flatnonzero(self.atoms >= _MOST_ROWS).tolist()
+
+    def imprecise_nodes(self, dag: Int8[np.ndarray, "node node"]) -> list[int]:
+        """List the variables of which errors of measurement would explain most edges."""
+        adjacent = dag | dag.T
+        count = (np.maximum(self.imprecise[-1], self.imprecise[-1].T) >= _MOST_ROWS).sum(axis=0)
+        return np.flatnonzero((count >= _EDGES) & (count >= _SHARE_OF_EDGES * adjacent.sum(axis=0))).tolist()
+
+    def doubts(self, dag: Int8[np.ndarray, "node node"]) -> Doubts:
+        """Return what the assumptions that fail leave open."""
+        imprecise = self.imprecise[0] >= _MOST_ROWS
+        nodes = self.imprecise_nodes(dag)
+        imprecise[nodes], imprecise[:, nodes] = True, True
+        return Doubts(self.dependent, self.with_atom, self.pairs, imprecise)
 
     def table(self, names: Sequence[str], dag: Int8[np.ndarray, "node node"], *, alike: bool = False) -> pd.DataFrame:
         """Return a row for each check of a variable, and for each pair that looks like copies anywhere.
@@ -93,6 +146,15 @@ class Checks(NamedTuple):
         rows += [
             (COPIES, f"{names[one]} and {names[other]}", float(self.copies[one, other]), (one, other) in pairs)
             for one, other in np.argwhere(self.copies > 0).tolist()
+        ]
+        often, imprecise = self.with_atom, self.imprecise_nodes(dag)
+        rows += [
+            (ATOMS, names[node], float(self.atoms[node]), node in often) for node in np.flatnonzero(self.atoms).tolist()
+        ]
+        shares = np.maximum(self.imprecise[-1], self.imprecise[-1].T).sum(axis=0)
+        shares /= np.maximum((dag | dag.T).sum(axis=0), 1)
+        rows += [
+            (IMPRECISE, names[node], float(shares[node]), node in imprecise) for node in np.flatnonzero(shares).tolist()
         ]
         rows += [(OUTLIERS, name, share, share > 0) for name, share in zip(names, self.outliers.tolist(), strict=True)]
         rows += [
@@ -123,6 +185,10 @@ def _in_words(check: str, variables: Sequence[str]) -> str:
     listed = ", ".join(variables)
     if check == DIFFERING:
         return f"Sites are assumed to be alike, and some differ in how {listed} comes about"
+    if check == ATOMS:
+        return f"One value makes up much of {listed}, and no density describes that"
+    if check == IMPRECISE:
+        return f"Small errors of measurement would explain most edges of {listed}"
     if check == OUTLIERS:
         return f"At some site few values make up most of the spread of {listed}"
     return f"What the graph's causes leave unexplained of {listed} still depends on these causes"

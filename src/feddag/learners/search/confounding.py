@@ -5,9 +5,13 @@ things rule that out:
 
 - **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is
   as good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight
-  lines with normal noise are as likely in both directions, so that this tells nothing about them.
+  lines with normal noise are as likely in both directions, so that this tells nothing about them. Where rows tell the
+  directions apart, and do not rule a hidden common cause out, the direction is left open.
 - **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
   hidden common cause, it would tell about j only once i is known.
+
+A column that measures a common cause imprecisely leaves the rest of this cause hidden. So where noise clearly rules a
+hidden common cause out, errors of measurement do not explain the edge, either.
 
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
 both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
@@ -20,9 +24,9 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from jaxtyping import Float
 
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.checks import Checks
 from feddag.learners.search.directions import (
     LIKELY,
     RULED_OUT,
@@ -38,8 +42,12 @@ from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import Scores, families_of
 from feddag.regression.residual_pairs import deviations
 
-_TOLERATED = 1 / 10
+_TOLERATED = 1 / 15
 """Residuals that go together by at most this share of what the noise tells are as good as independent."""
+_LEAST_TOLD = 10.0
+"""Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
+_CLEAR = 5.0
+"""Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
 _MOST_ASKED = 3
@@ -56,39 +64,53 @@ class _Third(NamedTuple):
 def mark_confounding(
     dag: Graph,
     directions: Directions,
-    together: Float[np.ndarray, "node node"],
+    checks: Checks,
     scores: Scores,
     knowledge: Knowledge,
     confidence: float,
+    *,
+    equal_noise: bool,
 ) -> Directions:
     """Say for each edge whether a hidden common cause is ruled out, possible or likely; where it is likely, doubt it.
 
     Args:
         dag: The graph that was found.
         directions: The evidence of its edges.
-        together: By how much log-likelihood beyond chance residuals of an edge's variables go together.
+        checks: How far residuals of an edge's variables go together, and whether errors of measurement explain it.
         scores: Scores of families.
         knowledge: What is known of the graph.
         confidence: What rules a hidden common cause out must be sure by so much.
+        equal_noise: Whether directions follow from noise of equal variance: then they say nothing of hidden causes.
     """
     evidence = {(each.cause, each.effect): each for each in directions.evidence}
+    together, explained = checks.together, checks.doubts(dag).imprecise
     sure = [edge for edge, each in evidence.items() if each.present and each.directed]
     apart = _thirds(dag, sure, evidence, joined=False)
     joined = _thirds(dag, list(evidence), evidence, joined=True)
-    changes = [_turn(dag, *edge) for edge in sure]
+    changes = [_turn(dag, *edge) for edge in evidence]
     changes += [_drop_third(dag, each) for each in (*apart, *joined)]
     compared = compare_changes(scores, changes)[0] if changes else []
-    of_noise, of_thirds = compared[: len(sure)], compared[len(sure) :]
-    by_noise = {
-        edge for edge, each in zip(sure, of_noise, strict=True) if _noise_tells(each, float(together[edge]), confidence)
-    }
+    turned, of_thirds = dict(zip(evidence, compared, strict=False)), compared[len(evidence) :]
+    told = [] if equal_noise else sure
+    by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
-    likely = {edge for edge in evidence if deviations(together[edge]) > _DEPENDENT}
+    likely = {
+        edge
+        for edge, each in turned.items()
+        if deviations(together[edge]) > _DEPENDENT and not _is_slight(float(together[edge]), each)
+    }
     likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
+    clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
+    imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
+    telling = {
+        third for third in telling if third.edge not in imprecise and (third.node, third.edge[0]) not in imprecise
+    }
     ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
-    return directions.with_confounding(states, together, knowledge)
+    heard = {edge for edge in told if np.isfinite(together[edge]) and _rows_tell(turned[edge])}
+    doubted = likely | heard - ruled_out
+    return directions.with_confounding(states, doubted, imprecise, together, knowledge)
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
@@ -97,8 +119,18 @@ def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
     A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it
     comes from the prior, and tells nothing.
     """
-    of_rows = turned.error**2 > turned.worse
-    return of_rows and surely_worse(turned.over_all, confidence) and together < _TOLERATED * turned.worse
+    of_rows = turned.error**2 > turned.worse > _LEAST_TOLD
+    return of_rows and surely_worse(turned.over_all, confidence) and _is_slight(together, turned)
+
+
+def _is_slight(together: float, turned: Compared) -> bool:
+    """Say whether residuals go together by little, beside what the noise tells about the direction."""
+    return together < _TOLERATED * turned.worse
+
+
+def _rows_tell(turned: Compared) -> bool:
+    """Say whether rows vary as they do where the noise tells a direction."""
+    return turned.row_error**2 / 2 > _LEAST_TOLD
 
 
 def _thirds(dag: Graph, edges: Sequence[Edge], evidence: Mapping[Edge, EdgeEvidence], *, joined: bool) -> list[_Third]:

@@ -168,7 +168,15 @@ class SearchCoordinator:
     ) -> Directions:
         """Say which edges of a graph a hidden common cause may explain."""
         self._stage = "hidden causes"
-        marked = mark_confounding(dag, directions, checks.together, self.scores, self._knowledge, confidence)
+        marked = mark_confounding(
+            dag,
+            directions,
+            checks,
+            self.scores,
+            self._knowledge,
+            confidence,
+            equal_noise=self._equal_noise,
+        )
         self._report_round()
         return marked
 

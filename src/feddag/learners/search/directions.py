@@ -25,6 +25,7 @@ from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import run_in_lockstep
+from feddag.learners.search.checks import Doubts
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph, climb, coarse_gain
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
@@ -108,22 +109,17 @@ class Directions:
         named = [each._replace(cause=names[each.cause], effect=names[each.effect]) for each in self.evidence]
         return pd.DataFrame(named, columns=list(EdgeEvidence._fields))
 
-    def doubt(self, dependent: Collection[int], copies: Collection[Edge], knowledge: Knowledge) -> Directions:
-        """Leave open what rests on an assumption that fails, unless it is known.
-
-        Args:
-            dependent: Variables whose residuals depend on their causes: edges into them may point the other way.
-            copies: Pairs of variables of which either may stand for the other.
-            knowledge: What is known of the graph.
-        """
+    def doubt(self, doubts: Doubts, knowledge: Knowledge) -> Directions:
+        """Leave open what rests on an assumption that fails, unless it is known."""
         graph, adjacent = self.graph.copy(), self.graph | self.graph.T
-        pairs = {frozenset(pair) for pair in copies}
+        pairs = {frozenset(pair) for pair in doubts.copies}
         shared = np.ones_like(adjacent)  # 0 where one of two copies has an edge that the other has not
-        for one, other in copies:
+        for one, other in doubts.copies:
             shared[[one, other]] &= 1 - (adjacent[one] ^ adjacent[other])
         shared &= shared.T
         for i, j, *_ in self.evidence:
-            if (j in dependent or {i, j} in pairs) and not knowledge.impossible[j, i]:
+            undirected = j in doubts.dependent or {i, j} in pairs or bool({i, j} & {*doubts.with_atom})
+            if undirected and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
         graph = _without_forced(graph)
         evidence = []
@@ -134,17 +130,26 @@ class Directions:
         return Directions(graph, evidence)
 
     def with_confounding(
-        self, states: Mapping[Edge, str], together: Float[np.ndarray, "node node"], knowledge: Knowledge
+        self,
+        states: Mapping[Edge, str],
+        doubted: Collection[Edge],
+        imprecise: Collection[Edge],
+        together: Float[np.ndarray, "node node"],
+        knowledge: Knowledge,
     ) -> Directions:
-        """Say which edges a hidden common cause explains; where it does so better, the direction is open."""
+        """Say which edges a hidden common cause explains, and leave the direction of those in doubt open.
+
+        They are open even where a path of directed edges leads along them: neither may be a cause of the other. An edge
+        that errors of measurement would explain is not surely there, unless it is known.
+        """
         graph, evidence = self.graph.copy(), []
         for each in self.evidence:
             i, j = edge = each.cause, each.effect
             state = states.get(edge, POSSIBLE)
-            if state == LIKELY and not knowledge.impossible[j, i]:
+            if edge in doubted and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
-            evidence.append(each._replace(together=float(together[edge]), confounding=state))
-        graph = _without_forced(graph)
+            present = each.present and (edge not in imprecise or bool(knowledge.required[j] >> i & 1))
+            evidence.append(each._replace(together=float(together[edge]), confounding=state, present=present))
         return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 

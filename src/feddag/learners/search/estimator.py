@@ -42,7 +42,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
-from feddag.learners.search.directions import LIKELY, POSSIBLE, EdgeEvidence
+from feddag.learners.search.directions import LIKELY, POSSIBLE, RULED_OUT, EdgeEvidence
 from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -250,7 +250,7 @@ class EvidenceSearch(FederatedLearner):
             scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
             checks = coordinator.check(best.dag)
-            directions = directions.doubt(checks.dependent, checks.pairs, self.knowledge_of(columns))
+            directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
@@ -284,6 +284,17 @@ class EvidenceSearch(FederatedLearner):
         """Return the graph of greatest evidence, every edge directed."""
         check_is_fitted(self)
         return self.dag_
+
+    @property
+    def drawn_graph(self) -> CausalGraph:
+        """Return the graph with a circle wherever a hidden common cause is not ruled out: an arrow is a sure cause."""
+        check_is_fitted(self)
+        if self.latent == "allow":
+            return self.graph_
+        table = self.edge_evidence_
+        told = table[table.confounding.eq(RULED_OUT) & table.directed.eq(True)]
+        causes = {*zip(told.cause, told.effect, strict=True), *map(tuple, self.required)}
+        return self.graph_.doubted(causes)
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:

@@ -143,7 +143,7 @@ class SiteWithExperiments(Stateless):
         of_told[:, never_set] = task.arrays["dag"][:, never_set]
         answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
         found = {}
-        for name in ("together", "together_rows"):
+        for name in ("together", "together_rows", "imprecise"):
             found[name] = np.zeros((len(edges), *answer.arrays[name].shape[1:]))
             found[name][told] = answer.arrays[name][told[fitted]]
         return found

@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
     error: Float[np.ndarray, " comparison"]
     """The standard error over sites or over rows, whichever is larger."""
     excess_fit: Float[np.ndarray, " comparison"]
-    """Of discrete variables' tables: by how many standard deviations they fit better than larger ones do by chance."""
+    """By how many standard deviations discrete variables' tables fit better than larger ones do by chance."""
 
 
 class Scores(ABC):

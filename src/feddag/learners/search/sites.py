@@ -19,7 +19,8 @@ from feddag.regression.comparison import spread
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
-from feddag.regression.residual_checks import Dependence, look_like_copies
+from feddag.regression.imprecision import SHARES, explained_by_errors
+from feddag.regression.residual_checks import Dependence, has_atom, look_like_copies
 from feddag.regression.residual_pairs import DEGREES, products
 from feddag.regression.views import Fits, View, bend
 from feddag.silos import Silo
@@ -154,7 +155,7 @@ class OwnMechanisms(FamilySite):
         precisions = self._precisions(arrays["dag"].tobytes())
         fits = [view.fit(numbers, parents, precisions) for view in self._views]
         best = np.argmin([each.scores for each in fits], axis=0)
-        found = {name: np.zeros(nodes) for name in (*Dependence._fields, "outliers")}
+        found = {name: np.zeros(nodes) for name in (*Dependence._fields, "outliers", "atoms")}
         residuals = np.empty(fits[0].residuals.shape)
         for k, (view, fit) in enumerate(zip(self._views, fits, strict=True)):
             chosen = np.flatnonzero(best == k)
@@ -168,19 +169,27 @@ class OwnMechanisms(FamilySite):
         found["variance"] *= rows  # so that the weighted mean tells the variance of a mean over sites
         for node in numbers:
             found["outliers"][node] = has_outliers(self._values[:, node])
+            found["atoms"][node] = has_atom(self._values[:, node])
         copies = np.zeros((nodes, nodes))
         copies[tuple(numbers[look_like_copies(self._values[:, numbers])].T)] = 1
         return found | {"copies": copies[np.triu_indices(nodes, 1)]}
 
     def _together(self, dag: Int[np.ndarray, "node node"], residuals: Float[np.ndarray, "row number"]) -> Arrays:
-        """Say for each edge between continuous variables how far their residuals go together."""
+        """Say for each edge between continuous variables how far their residuals go together.
+
+        And whether errors of measurement would explain it.
+        """
         edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
         told = np.isin(edges, numbers).all(axis=1)
         together = np.zeros((len(edges), DEGREES**2))
         causes, effects = np.searchsorted(numbers, edges[told]).T
+        imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any():
             together[told] = products(residuals[:, causes], residuals[:, effects])
-        return {"together": together, "together_rows": told.astype(float)}
+            adjacent = (dag | dag.T)[np.ix_(numbers, numbers)] > 0
+            pairs = np.column_stack([causes, effects])
+            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs)
+        return {"together": together, "together_rows": told.astype(float), "imprecise": imprecise}
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.

@@ -21,6 +21,7 @@ from feddag.federation.tasks import (
 from feddag.graphs import is_dag
 from feddag.regression.agreement import Lines
 from feddag.regression.comparison import SPREAD
+from feddag.regression.imprecision import SHARES
 from feddag.regression.moments import MomentTasks
 from feddag.regression.residual_pairs import DEGREES
 
@@ -91,11 +92,15 @@ CHECKS = TaskSpec(
         "by_chance": Output("how far they would by chance", ("variable",)),
         "variance": Output("how much that varies by chance", ("variable",)),
         "outliers": Output("whether few values make up most of each continuous variable's spread", ("variable",)),
+        "atoms": Output("whether one value of each continuous variable is far commoner than others", ("variable",)),
         "copies": Output("whether two continuous variables look like copies of each other, for each pair", ("pair",)),
         "together": Output(
             "for each edge how far what its two variables' causes leave unexplained goes together", ("edge", DEGREES**2)
         ),
         "together_rows": Output("for each edge the share of the rows that tell it", ("edge",)),
+        "imprecise": Output(
+            "for each edge whether small errors of measurement would explain it", ("edge", len(SHARES))
+        ),
     },
 )
 TASKS = (

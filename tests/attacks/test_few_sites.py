@@ -1,0 +1,93 @@
+"""Sums about few sites: all sites answer, and most of them have nothing to say about what is asked.
+
+The server keeps to the study. Whoever wrote the study knows at which sites a variable varies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hostile_server import FOUR, VICTIM, HostileServer, Result, Sites, always, registries
+
+from feddag import FeddagError
+from feddag.deployment import cells, site
+from feddag.federation.policy import Policy
+from feddag.study import Study
+from feddag.trust import effects
+
+OWN = 'name = "search"\nparameters = { restarts = 0, sharing = "graph" }'
+
+
+def experiments_at_all_sites_but_one(folder: Path) -> Result:
+    """Have experiments set a variable at all sites but the victim, in every row or in the rows that a column names."""
+    tables = registries()
+    declared = Study.parse(_study(tables, lambda name: "" if name == VICTIM else 'intervened = ["age"]'))
+    undeclared = Study.parse(_study(tables, lambda name: 'targets = "set"'))
+    refused = recovered = 0
+    for study in (declared, undeclared):
+        before = refused
+        for name, table in tables.items():
+            marked = table.assign(set="" if name == VICTIM else "age")
+            silo = study.silo(name, table if study is declared else marked)
+            try:
+                site.check_site(study, silo, Policy())
+            except FeddagError as error:
+                refused += "experiments set 'age'" in str(error)
+        recovered += refused == before
+    return Result(2, recovered, Counter({"not joined": refused}))
+
+
+def _study(tables, terms) -> str:
+    variables = "".join(f'{column} = "continuous"\n' for column in next(iter(tables.values())))
+    listed = "".join(f"[sites.{name}]\n{terms(name)}\n" for name in tables)
+    return f'name = "experiments"\n[variables]\n{variables}[method]\n{OWN}\n{listed}'
+
+
+def effect_of_what_varies_at_one_site(folder: Path) -> Result:
+    """Ask for the effect of a flag that three of four sites have in no row, or in all: the mean is about the victim."""
+    tables = registries()
+    for place, (name, table) in enumerate(tables.items()):
+        flag = (table["age"] > 55).astype(int) if name == VICTIM else place % 2
+        tables[name] = table.assign(flag=flag)
+    sites = Sites(folder, OWN, tables, kinds={"flag": "binary"}, more='[trust]\neffects = [["flag", "bmi"]]\n')
+    server = HostileServer(sites)
+    assert server.join()
+    server.go_on_until(lambda task: task.name.startswith("trust."), most=200)
+    recovered = 0
+    try:
+        while server.go_on().task.name != "trust.effects":
+            continue
+        mean = server.released[-1].total.mean
+        recovered = int((mean["counted"] * len(FOUR)).max() == len(tables[VICTIM]))
+    except FeddagError:
+        server.refusals["question"] += 1  # sites know that the method asks nothing more
+    return server.result(recovered, 1)
+
+
+ATTACKS = (experiments_at_all_sites_but_one, effect_of_what_varies_at_one_site)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_no_sum_is_about_few_of_its_sites(tmp_path, attack):
+    result = attack(tmp_path)
+    assert result.recovered == 0
+    assert result.refusals
+
+
+@pytest.mark.parametrize(
+    ("attack", "switched_off"),
+    [
+        (
+            experiments_at_all_sites_but_one,
+            [(site, "check_experiments"), (cells, "_check_own_experiments")],
+        ),
+        (effect_of_what_varies_at_one_site, [(effects, "_check_sites")]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_without_its_protection_the_attack_succeeds(tmp_path, monkeypatch, attack, switched_off):
+    for holder, name in switched_off:
+        monkeypatch.setattr(holder, name, always(None))
+    assert attack(tmp_path).recovered
