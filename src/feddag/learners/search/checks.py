@@ -208,18 +208,17 @@ def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
     return tuple(found)
 
 
+_WORDS = {
+    DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
+    VARYING: "The rows of some sites by themselves speak for other causes of {}",
+    ATOMS: "One value makes up much of {}, and no density describes that",
+    IMPRECISE: "Small errors of measurement would explain most edges of {}",
+    OUTLIERS: "At some site few values make up most of the spread of {}",
+    DEPENDENT: "What the graph's causes leave unexplained of {} still depends on these causes",
+}
+
+
 def _in_words(check: str, variables: Sequence[str]) -> str:
     if check == COPIES:
         return ", ".join(f"{pair} look like copies of each other" for pair in variables)
-    listed = ", ".join(variables)
-    if check == DIFFERING:
-        return f"Sites are assumed to be alike, and some differ in how {listed} comes about"
-    if check == VARYING:
-        return f"The rows of some sites by themselves speak for other causes of {listed}"
-    if check == ATOMS:
-        return f"One value makes up much of {listed}, and no density describes that"
-    if check == IMPRECISE:
-        return f"Small errors of measurement would explain most edges of {listed}"
-    if check == OUTLIERS:
-        return f"At some site few values make up most of the spread of {listed}"
-    return f"What the graph's causes leave unexplained of {listed} still depends on these causes"
+    return _WORDS[check].format(", ".join(variables))
