@@ -14,6 +14,7 @@ from feddag.learners.search.checks import VARYING, Checks
 from feddag.learners.search.graph_fit import answer_graph_fit
 from feddag.learners.search.sites import OwnMechanisms
 from feddag.regression.comparison import error_over_sites, spread_of_site
+from feddag.regression.imprecision import SHARES
 from feddag.silos import Silo
 
 NAMES = ("x0", "x1", "x2")
@@ -74,8 +75,10 @@ def test_the_result_names_variables_that_have_other_causes_at_some_sites():
 
 
 def test_numbers_of_few_sites_are_not_told():
-    nodes, counts = np.zeros(3), np.array([0.0, 2.0, 3.0])
-    checks = Checks(nodes, nodes, nodes, np.zeros((3, 3)), nodes, np.zeros((3, 3)), counts, counts, np.diag(counts))
+    counts, pairs = np.array([0.0, 2.0, 3.0]), np.zeros((3, 3))
+    nothing = dict.fromkeys(Checks._fields, np.zeros(3)) | {"copies": pairs, "together": pairs}
+    nothing["imprecise"] = np.zeros((len(SHARES), 3, 3))
+    checks = Checks(**nothing | {"sites_differing": counts, "misfit": counts, "standing": np.diag(counts)})
     told = checks.told_of(3)
     for found in (told.sites_differing, told.misfit, told.standing.diagonal()):
         np.testing.assert_array_equal(found, [0, np.nan, 3])

@@ -96,8 +96,8 @@ class EvidenceSearch(FederatedLearner):
             (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
-            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the
-            edge. A sure cause is present and directed, and a hidden common cause is ruled out.
+            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
+            A sure cause is present and directed, and a hidden common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
