@@ -106,7 +106,8 @@ def measure_marks(kind: str, seeds: Sequence[int], nodes: int, hidden: int | Non
 def learn_fci(case: Case) -> CausalGraph:
     """Return causal-learn's PAG of the pooled rows."""
     with contextlib.redirect_stdout(io.StringIO()):
-        found = run_fci(_pooled(case), "fisherz", 0.01, verbose=False, show_progress=False)[0].graph
+        learned: Any = run_fci(_pooled(case), "fisherz", 0.01, verbose=False, show_progress=False)[0]
+    found = learned.graph
     marks = np.zeros(found.shape, dtype=np.int8)
     for i, j in np.argwhere(found != 0):
         marks[j, i] = _OF_CAUSAL_LEARN[int(found[i, j])]  # theirs stands at i
