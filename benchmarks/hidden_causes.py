@@ -42,13 +42,13 @@ from feddag import CausalGraph, EvidenceSearch, make_learner
 from feddag.errors import AssumptionWarning
 from feddag.experiments.formats import markdown_table
 from feddag.experiments.seeds import parse_seeds
-from feddag.graphs import Edge, compare_marks
+from feddag.graphs import Edge, Mark, compare_marks
 from feddag.graphs.ancestral import to_mag
 from feddag.graphs.marks import ARROW, CIRCLE, TAIL
 from hidden_generators import DATA, Case, bow_free
 
 _OF_CAUSAL_LEARN = {-1: TAIL, 1: ARROW, 2: CIRCLE}
-_OF_TETRAD = {"-": "tail", "<": "arrow", ">": "arrow", "o": "circle"}
+_OF_TETRAD: dict[str, Mark] = {"-": "tail", "<": "arrow", ">": "arrow", "o": "circle"}
 _BOSS_FCI = """
 import json, sys, numpy, pandas, tetrad_port
 values = numpy.load(sys.argv[1])
@@ -106,7 +106,8 @@ def measure_marks(kind: str, seeds: Sequence[int], nodes: int, hidden: int | Non
 def learn_fci(case: Case) -> CausalGraph:
     """Return causal-learn's PAG of the pooled rows."""
     with contextlib.redirect_stdout(io.StringIO()):
-        found = run_fci(_pooled(case), "fisherz", 0.01, verbose=False, show_progress=False)[0].graph
+        learned: Any = run_fci(_pooled(case), "fisherz", 0.01, verbose=False, show_progress=False)[0]
+    found = learned.graph
     marks = np.zeros(found.shape, dtype=np.int8)
     for i, j in np.argwhere(found != 0):
         marks[j, i] = _OF_CAUSAL_LEARN[int(found[i, j])]  # theirs stands at i
@@ -118,8 +119,8 @@ def learn_boss_fci(python: str, case: Case) -> CausalGraph:
     edges, names = [], case.truth.names
     for text in _elsewhere(python, _BOSS_FCI, case):
         source, arrow, target = text.split()
-        ends = (names[int(source[1:])], names[int(target[1:])], _OF_TETRAD[arrow[0]], _OF_TETRAD[arrow[-1]])
-        edges.append(Edge(*ends))
+        ends = names[int(source[1:])], names[int(target[1:])]
+        edges.append(Edge(*ends, _OF_TETRAD[arrow[0]], _OF_TETRAD[arrow[-1]]))
     return CausalGraph.from_edges(edges, names)
 
 
