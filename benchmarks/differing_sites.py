@@ -21,7 +21,7 @@ import pandas as pd
 import feddag
 from feddag.errors import AssumptionWarning
 from feddag.graphs import CausalGraph, compare
-from other_generators import random_graph
+from other_generators import causal_order, random_graph
 
 SACHS_TARGETS = {"3": "akt", "4": "pkc", "5": "pip2", "6": "mek", "7": "pip3", "8": "pkc", "9": "pka"}
 """By the first character of a condition's file."""
@@ -44,6 +44,38 @@ def _simulated(nodes: int, edges: int, sites: int, rows: int, **options: Any) ->
     return draw
 
 
+def _breaking(how: str) -> Callable[[int], Case]:
+    """Draw straight lines at sites that differ in a way that the comparison of sites does not assume.
+
+    Args:
+        how: `slopes`: all slopes vary a little between sites; `devices`: at two of five sites a device stretches and
+            shifts three columns; `selected`: two sites see only rows in which one variable is above its median.
+    """
+    nodes, sites, rows = 10, 5, 400
+
+    def draw(seed: int) -> Case:
+        rng = np.random.default_rng([99, seed])
+        graph = random_graph(rng, nodes, 15)
+        weights = graph * rng.uniform(0.4, 1.2, graph.shape) * rng.choice([-1, 1], graph.shape)
+        deviations, touched = rng.uniform(0.7, 1.3, nodes), rng.choice(nodes, 3, replace=False)
+        tables, order = {}, causal_order(graph)
+        for site in range(sites):
+            own = weights + graph * rng.normal(0, 0.15 * (how == "slopes"), graph.shape)
+            differs = site >= sites - 2
+            values = np.zeros((2 * rows, nodes))
+            for node in order:
+                values[:, node] = values @ own[:, node] + deviations[node] * rng.standard_normal(2 * rows)
+            if how == "selected" and differs:
+                chosen = values[:, touched[site - sites]]
+                values = values[chosen > np.median(chosen)]
+            if how == "devices" and differs:
+                values[:, touched] = 1.5 * values[:, touched] + 1
+            tables[f"site-{site}"] = pd.DataFrame(values[:rows], columns=[f"x{node}" for node in range(nodes)])
+        return Case(tables, CausalGraph(graph, [f"x{node}" for node in range(nodes)]))
+
+    return draw
+
+
 LINEAR = {"mechanism": "linear"}
 ROWS: dict[str, Callable[[int], Case]] = {
     "experiments": _simulated(10, 15, 5, 400, **LINEAR, interventions=2),
@@ -54,6 +86,9 @@ ROWS: dict[str, Callable[[int], Case]] = {
     "homogeneous GP": _simulated(10, 15, 5, 400, mechanism="gp"),
     "every mechanism differs": _simulated(5, 6, 10, 200, **LINEAR, shifted=5),
     "graphs that vary": _simulated(10, 15, 5, 400, mechanism="gp", varying=2),
+    "slopes vary a little everywhere": _breaking("slopes"),
+    "devices stretch columns at two sites": _breaking("devices"),
+    "rows selected at two sites": _breaking("selected"),
 }
 
 

@@ -36,6 +36,8 @@ class Answer:
 
     weight: float
     arrays: Arrays
+    notes: tuple[str, ...] = ()
+    """What the site's own operator should know. It never leaves the site."""
 
 
 @runtime_checkable

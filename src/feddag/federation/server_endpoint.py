@@ -49,6 +49,7 @@ class ServerEndpoint:
         self.sites = terms.sites
         self.local_sites = ()
         self.summed = 0
+        self.minimum_sites = terms.minimum_sites
         self.ledger = Ledger()
         self.rows: int | None = None
         """The rows of all sites together, once a task has asked for them by an output named `rows`."""

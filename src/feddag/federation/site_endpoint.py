@@ -392,6 +392,8 @@ class SiteEndpoint:
             # no fault of the message: that one reason leaves, and not another, must not depend on the rows
             raise RuntimeError(f"{task.name} failed") from error
         spec.check_answer(self._name, task, answer.arrays)
+        for note in answer.notes:
+            self._report(note)
         if self._secure is None:
             _check_finite(self._name, task, answer.arrays)
         else:

@@ -82,9 +82,6 @@ class Learner(BaseEstimator, ABC):
     kinds: ClassVar[frozenset[str]] = frozenset({"continuous"})
     """The kinds of variables (`feddag.silos.variable_types`) that it learns from."""
 
-    takes_interventions: ClassVar[bool] = False
-    """Whether it leaves out of a variable's equation the rows in which an experiment set the variable."""
-
     private: ClassVar[bool] = False
     """Whether nothing but a release with privacy of rows tells about the rows: nothing else may be computed on them."""
 
@@ -190,7 +187,7 @@ class Learner(BaseEstimator, ABC):
         """Refuse experiments where the method would take a variable that was set for one that its causes made."""
         if self.takes_interventions or not is_target.any():
             return
-        able = [name for name, method in METHODS.items() if method.learner().takes_interventions]
+        able = [name for name, method in METHODS.items() if method.learner()(**method.defaults).takes_interventions]
         raise FeddagError(
             f"Experiments set {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no experiments: it "
             f"would take their values for what causes made. Choose the method {' or '.join(able)}, or leave out these "
@@ -214,6 +211,11 @@ class Learner(BaseEstimator, ABC):
     def check_parameters(self) -> None:
         """Refuse a parameter that breaks its constraint."""
         constraints.check(self.get_params(), self.parameter_constraints)
+
+    @property
+    def takes_interventions(self) -> bool:
+        """Whether it leaves out of a variable's equation the rows in which an experiment set the variable."""
+        return False
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:

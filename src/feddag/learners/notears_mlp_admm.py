@@ -95,7 +95,7 @@ class _Networks(AgreeingSite):
         super().__init__(silo.name, silo.rows)
         self._objective = _compiled_objective(model, len(silo.columns))
         with jax.enable_x64(True):
-            self._data = prepared_rows(silo.values, np.float64)
+            self._data = prepared_rows(silo.values, precision=np.float64)
 
     def nearest(self, target: Flat, pull: float, start: Flat) -> Flat:
         def objective(flat: Flat) -> tuple[float, Flat]:

@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from feddag.errors import FeddagError
 from feddag.models.base import Edges, Model, Parameters, PyTree, Table, Weights, in_proportion, without_loops
 
 _LARGEST_SHRINKAGE = 0.98
@@ -42,6 +43,7 @@ class ADMG(Model):
 
     threshold: ClassVar[float] = 0.1
     centred: ClassVar[bool] = True
+    takes_experiments: ClassVar[bool] = False
 
     def init(self, rng: np.random.Generator, nodes: int) -> Parameters:
         """Start without edges, in units of 1; nothing is random."""
@@ -49,8 +51,12 @@ class ADMG(Model):
         mechanism = {name: np.zeros(nodes, np.float32) for name in ("log_scale", "log_deviation")}
         return {"graph": np.zeros((2, nodes, nodes), np.float32), "mechanism": mechanism}
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> Standardised:
-        """Return the columns' correlations, and their deviations."""
+    def prepare(
+        self, values: Float[np.ndarray, "row node"], scored: Bool[np.ndarray, "row node"] | None = None
+    ) -> Standardised:
+        """Return the columns' correlations, and their deviations. The noise of all variables is judged together."""
+        if scored is not None:
+            raise FeddagError("The model 'admg' takes no experiments. Choose another model.")
         centred = values - values.mean(axis=0)
         deviations = np.maximum(centred.std(axis=0), np.finfo(np.float32).tiny)
         with np.errstate(over="ignore", invalid="ignore"):  # then the loss is not finite, which the site tells

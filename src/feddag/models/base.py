@@ -61,9 +61,17 @@ class Model(Protocol):
         """Draw parameters to start from."""
         ...
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> PyTree:
-        """Return what the fit needs of a silo: its rows, padded and weighed, or less where less suffices."""
-        return prepared_rows(values)
+    takes_experiments: ClassVar[bool] = True
+    """Whether the fit can leave out a variable in the rows in which an experiment set it."""
+
+    def prepare(
+        self, values: Float[np.ndarray, "row node"], scored: Bool[np.ndarray, "row node"] | None = None
+    ) -> PyTree:
+        """Return what the fit needs of a silo: its rows, padded and weighed, or less where less suffices.
+
+        `scored` says which variables nobody set in which rows; None if there are no experiments.
+        """
+        return prepared_rows(values, scored)
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Draw the differentiable adjacency matrix; `[i, j]` is the edge i → j."""

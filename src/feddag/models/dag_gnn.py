@@ -61,7 +61,7 @@ class DAGGNN(Model):
         decoded = _network(mechanism["decoder"], encoded)
         shifted = encoded + mechanism["shift"]
         Z = encoded - adjacency.T @ shifted
-        return 0.5 * jnp.sum(((data.values - decoded) ** 2 + Z**2) @ data.weight)
+        return 0.5 * data.mean((data.values - decoded) ** 2 + Z**2)
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
         """Scale the graph's steps by its weights; leave the mechanism's steps as proposed."""

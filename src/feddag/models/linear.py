@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from feddag.models.base import Model, Parameters, PyTree, Table, Weights, in_proportion, without_loops
 
@@ -19,7 +19,8 @@ from feddag.models.base import Model, Parameters, PyTree, Table, Weights, in_pro
 class LinearData(NamedTuple):
     """All that least squares needs of a silo."""
 
-    covariance: Weights
+    covariance: Float[Array, "*child node node"]
+    """With experiments one for each child, about the rows in which nobody set it, and smaller the fewer these are."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class Linear(Model):
         del rng
         return {"graph": np.zeros((nodes, nodes), np.float32), "mechanism": {}}
 
-    def prepare(self, values: Float[np.ndarray, "row node"]) -> LinearData:
+    def prepare(
+        self, values: Float[np.ndarray, "row node"], scored: Bool[np.ndarray, "row node"] | None = None
+    ) -> LinearData:
         """Return the columns' covariance."""
-        centred = values - values.mean(axis=0)
-        with np.errstate(over="ignore"):  # then the loss is not finite, which the site tells
-            return LinearData(jnp.asarray(centred.T @ centred / len(values), jnp.float32))
+        if scored is None:
+            return LinearData(jnp.asarray(_products(values, len(values)), jnp.float32))
+        return LinearData(jnp.asarray([_products(values[rows], len(values)) for rows in scored.T], jnp.float32))
 
     def adjacency(self, params: Parameters, key: PRNGKeyArray) -> Weights:
         """Return the weights; nothing is random."""
@@ -48,6 +51,8 @@ class Linear(Model):
         """Compute `½ tr((I − W)ᵀ S (I − W))`."""
         del params
         unexplained = jnp.eye(adjacency.shape[0], dtype=adjacency.dtype) - adjacency
+        if data.covariance.ndim == 3:
+            return 0.5 * jnp.einsum("ij,jik,kj->", unexplained, data.covariance, unexplained)
         return 0.5 * jnp.sum(unexplained * (data.covariance @ unexplained))
 
     def scaled(self, updates: PyTree, params: Parameters, h: Float[Array, ""]) -> PyTree:
@@ -64,3 +69,10 @@ class Linear(Model):
     def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
         """Multiply the values by the weights of the edges in `adjacency`."""
         return values @ (params["graph"] * adjacency)
+
+
+def _products(values: Float[np.ndarray, "row node"], rows: int) -> Float[np.ndarray, "node node"]:
+    """Return the sums of products about the mean, divided by a number of rows."""
+    centred = values - values.mean(axis=0) if len(values) else values
+    with np.errstate(over="ignore"):  # then the loss is not finite, which the site tells
+        return centred.T @ centred / rows

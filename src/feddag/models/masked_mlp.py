@@ -79,7 +79,7 @@ class MaskedMLP(Model):
     def fit(self, params: Parameters, adjacency: Weights, data: Rows) -> Float[Array, ""]:
         """Return half the squared error of all networks."""
         residual = data.values - self._outputs(params, adjacency, data.values)
-        return 0.5 * jnp.sum(residual**2 @ data.weight)
+        return 0.5 * data.mean(residual**2)
 
     def _outputs(
         self, params: Parameters, adjacency: Weights, values: Float[Array, "node row"]

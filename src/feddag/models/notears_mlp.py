@@ -57,12 +57,12 @@ class NOTEARSMLP(Model):
         return without_loops(jnp.sqrt(jnp.sum(W**2, axis=1) + _TINY).T)
 
     def fit(self, params: Parameters, adjacency: Weights, data: Rows) -> Float[Array, ""]:
-        """Return half the squared error, plus `l2` times half the squares of all weights."""
+        """Return half the squared error, plus `l2` times half the squares of all weights, as far as rows tell them."""
         del adjacency
         W = _no_own_inputs(params["graph"])
         residual = data.values - _outputs(params, W, data.values)
-        squares = jnp.sum(W**2) + jnp.sum(params["mechanism"]["weights"] ** 2)
-        return 0.5 * jnp.sum(residual**2 @ data.weight) + 0.5 * self.l2 * squares
+        squares = jnp.sum(data.shares() * W**2) + jnp.sum(data.shares() * params["mechanism"]["weights"][:, None] ** 2)
+        return 0.5 * data.mean(residual**2) + 0.5 * self.l2 * squares
 
     def sparsity(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
         """Return the sum of the absolute weights, not of the norms of the edges."""

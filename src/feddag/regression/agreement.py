@@ -28,6 +28,9 @@ _RIDGES = tuple(ridge * _RIDGE for ridge in RIDGES)
 """The prior's precisions of slopes, over which evidence is averaged as in the other regressions."""
 _FOLLOWS = 0.8
 """The prior probability that a site follows the common mechanism; the three ways to differ share the rest."""
+_WEIGHTS = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
+_SURE_ODDS = 19.0
+"""The odds from which on a site surely differs."""
 _FAR = 2.0
 """A site this far from the centre, in standard errors of its own mechanism, has half the weight of a near one."""
 _FARTHEST = 4.0
@@ -160,6 +163,17 @@ class SiteLines:
 
     def agreement(self, children: Int[np.ndarray, " family"], centre: Lines) -> Agreement:
         """Measure how well this site follows common lines."""
+        ways = self._ways(children, centre)
+        return Agreement(np.asarray(logsumexp(ways, axis=0, b=_WEIGHTS[:, None])), ways[0])
+
+    def differs(self, children: Int[np.ndarray, " family"], centre: Lines) -> Bool[np.ndarray, " family"]:
+        """Say in which families this site surely does not follow common lines."""
+        ways = self._ways(children, centre)
+        others = logsumexp(ways[1:], axis=0, b=_WEIGHTS[1:, None])
+        return np.asarray(others - ways[0] - np.log(_FOLLOWS) > np.log(_SURE_ODDS))
+
+    def _ways(self, children: Int[np.ndarray, " family"], centre: Lines) -> Float[np.ndarray, "way family"]:
+        """Return the evidence of following a line, and of the three ways to differ, over that of a line of its own."""
         sums = self._residuals(children, centre.slopes)
         variances, rows = np.exp(centre.log_variances), self.rows
         own = self._own(children, centre.parents)
@@ -169,9 +183,7 @@ class SiteLines:
             - (sums.second - sums.first**2 / (rows + _RIDGE)) / (2 * variances)
         )
         follow = self._follow(sums, centre)
-        ways = (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
-        weights = np.array([_FOLLOWS, *[(1 - _FOLLOWS) / 3] * 3])
-        return Agreement(np.asarray(logsumexp(ways, axis=0, b=weights[:, None])), ways[0])
+        return (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
 
     def _own(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]

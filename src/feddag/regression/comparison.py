@@ -40,6 +40,13 @@ def spread(
     return {
         "row_first": rows.mean(axis=0),
         "row_second": (rows**2).mean(axis=0),
+        **spread_of_site(site, count),
+    }
+
+
+def spread_of_site(site: Float[np.ndarray, " comparison"], count: int) -> dict[str, np.ndarray]:
+    """Return what a server needs of one site's differences for the standard error over sites alone."""
+    return {
         "site_first": count * site,
         "site_second": count * site**2,
         "site_rows": np.array(float(count)),
@@ -70,8 +77,15 @@ def errors_of_differences(
     if "alike_rows" in answer:  # sites whose experiments set a variable of the comparison differ by design
         site_rows = answer["alike_rows"]
         mean = answer["site_first"] / np.maximum(site_rows, 1e-9)
-    # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
-    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * site_rows) / rows
-    over_sites = between * sites / max(sites - 1, 1)
     over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
-    return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), np.sqrt(np.maximum(over_sites, 0.0)))
+    over_sites = error_over_sites({**answer, "site_rows": site_rows}, mean, rows, sites)
+    return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), over_sites)
+
+
+def error_over_sites(
+    answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
+) -> Float[np.ndarray, " comparison"]:
+    """Return the standard errors of differences if there were other sites of the same kind."""
+    # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
+    between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
+    return np.sqrt(np.maximum(between * sites / max(sites - 1, 1), 0.0))

@@ -100,6 +100,11 @@ def _position(where: str, name: str, columns: Sequence[str]) -> int:
     return list(columns).index(name)
 
 
+def scored_rows(targets: Bool[np.ndarray, "row column"]) -> Bool[np.ndarray, "row column"]:
+    """Return which rows say something about which variables: those in which nobody set it, if they are not too few."""
+    return ~targets & ((~targets).sum(axis=0) >= FEWEST_ROWS)
+
+
 def check_scored_rows(silos: Sequence[Silo]) -> None:
     """Refuse a variable that was set in every row of every site: nothing tells its causes."""
     if silos[0].targets is None:

@@ -118,7 +118,7 @@ def test_experiments_that_make_no_sense_are_refused(interventions, message):
 
 
 def test_methods_that_take_no_experiments_refuse_them():
-    with pytest.raises(FeddagError, match=r"NOTEARS takes no experiments.*Choose the method search"):
+    with pytest.raises(FeddagError, match=r"NOTEARS takes no experiments.*Choose the method feddag or search"):
         feddag.make_learner("notears").fit(_tables(), interventions=TARGETS)
     with pytest.raises(FeddagError, match="noise='equal'"):
         feddag.EvidenceSearch(noise="equal").fit(_tables(), interventions=TARGETS)

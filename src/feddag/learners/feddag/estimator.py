@@ -54,6 +54,7 @@ from feddag.models import ACYCLICITY, ADMG, DAGGNN, NOTEARSMLP, Linear, MaskedML
 from feddag.models.compilation import keep_compiled_programs
 from feddag.models.pytrees import flatten, unflatten
 from feddag.silos import CheckedSilos, Silo
+from feddag.silos.interventions import check_scored_rows
 
 
 @dataclass(eq=False, repr=False)
@@ -207,6 +208,11 @@ class FedDAG(FederatedLearner):
                 "Choose sharing='all' or sharing='none'."
             )
         self._participants(sites)
+
+    @property
+    def takes_interventions(self) -> bool:
+        """A variable's loss is that of the rows in which nobody set it; not every model parts variables."""
+        return self._model().takes_experiments
 
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
@@ -370,6 +376,9 @@ class FedDAG(FederatedLearner):
 
     def _learn_alone(self, silos: Sequence[Silo], context: FitContext) -> list[_Learned]:
         """Learn at every site as a federation of its own, several at a time."""
+
+        for silo in silos:
+            check_scored_rows([silo])
 
         def learn(position: int, silo: Silo) -> _Learned:
             with InProcess([self.site(silo, position)], 1) as federation:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Answer, Arrays, Task, unknown_task
@@ -23,6 +23,7 @@ from feddag.learners.knowledge import Knowledge
 from feddag.models import ACYCLICITY, Model, Parameters
 from feddag.models.pytrees import flatten, unflatten
 from feddag.silos import Silo
+from feddag.silos.interventions import scored_rows
 
 SOLVE = TaskSpec(
     "feddag.solve",
@@ -30,6 +31,7 @@ SOLVE = TaskSpec(
     {
         "graph": Output("for each possible edge its logit or its weights", None),
         "mechanism/*": Output("parameters of the mechanisms, where all sites have them in common", None),
+        "scored": Output("of each variable whether no experiment set it in some rows, if any set any", ("variable",)),
     },
     every_site=False,
 )
@@ -69,6 +71,13 @@ class Objective:
         impossible, certain = self.knowledge.impossible, self.knowledge.certain
         graph = self.model.held(jnp.asarray(params["graph"]), impossible=impossible, certain=certain)
         return {**params, "graph": graph}
+
+    def told(self, params: Parameters, scored: Bool[np.ndarray, " node"]) -> Bool[np.ndarray, "..."]:
+        """Say which of the graph's parameters a site's rows tell: all but of edges into variables always set there."""
+        ones = jnp.ones_like(params["graph"])
+        into_others = np.tile(~scored, (len(scored), 1))
+        held = self.model.held(ones, impossible=into_others, certain=np.zeros_like(into_others))
+        return np.asarray(held == ones)
 
     def h(self, params: Parameters, adjacency: Float[Array, "node node"]) -> Float[Array, ""]:
         """Measure how far a drawn adjacency matrix is from acyclic. Certain edges count in full, however small.
@@ -120,7 +129,7 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
     """Compile `steps` steps of Adam to one program: no Python between them."""
     optimiser = _optimiser(objective.learning_rate)
 
-    def phase(params, optimiser_state, data, alpha, rho, h, key):
+    def phase(params, optimiser_state, data, alpha, rho, h, key, told):
         def step(carry, k):
             params, optimiser_state = carry
             (loss, fit), gradient = jax.value_and_grad(objective, has_aux=True)(
@@ -128,6 +137,8 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
             )
             updates, optimiser_state = optimiser.update(gradient, optimiser_state, params)
             updates = objective.model.scaled(updates, params, h)
+            if told is not None:  # else sparsity alone would move the rest, and Adam moves it by full steps
+                updates = {**updates, "graph": jnp.where(told, updates["graph"], 0)}
             return (optax.apply_updates(params, updates), optimiser_state), (loss, fit)
 
         carry, (losses, fits) = jax.lax.scan(step, (params, optimiser_state), jnp.arange(steps))
@@ -158,8 +169,11 @@ class LocalSolver:
         self._weight = float(silo.rows) if weighting == "rows" else 1.0
         self._key = site_key(seed, position)
         with jax.default_device(self._device):
-            self._data = objective.model.prepare(silo.values)
+            scored = None if silo.targets is None else scored_rows(silo.targets)
+            self._data = objective.model.prepare(silo.values, scored)
             self.params = jax.device_put(initial_parameters(objective.model, len(silo.columns), seed, position))
+            self._scored = None if scored is None else np.asarray(scored.any(axis=0))
+            self._told = None if self._scored is None else objective.told(self.params, self._scored)
             self._optimiser_state = _optimiser(objective.learning_rate).init(self.params)
 
     def answer(self, task: Task) -> Answer:
@@ -175,6 +189,7 @@ class LocalSolver:
                 self._data,
                 *(jnp.float32(task.numbers[name]) for name in ("alpha", "rho", "h")),
                 jax.random.fold_in(self._key, task.round),
+                self._told,
             )
             self.loss, self.fit = float(loss), float(fit)
         if not math.isfinite(self.loss):
@@ -182,7 +197,10 @@ class LocalSolver:
                 f"Site {self.name!r}: the loss is {self.loss} after round {task.round + 1}. Bring the columns to "
                 "scales near 1, lower learning_rate or, with hundreds of variables, choose acyclicity='log-det'."
             )
-        return Answer(self._weight, shared_part(self.params, self._sharing))
+        answer = shared_part(self.params, self._sharing)
+        if self._scored is not None:
+            answer["scored"] = np.asarray(self._scored, np.float32)
+        return Answer(self._weight, answer)
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return the model's parameters and Adam's state."""

@@ -31,9 +31,13 @@ from feddag.learners.feddag.local_solver import (
     take_over,
 )
 from feddag.models import Parameters
+from feddag.silos.interventions import never_observed
 
 _ACYCLICITY_DRAWS = 16
 """Masks over which E[h(U)] is averaged."""
+
+_ROUNDING = 1e-6
+"""A sum over sites takes less for 0."""
 
 SETTLED_H = 1e-6
 """Above this acyclicity edges that close cycles still compete, and a graph that has not changed for a while may yet."""
@@ -57,7 +61,7 @@ class Plan:
     """Sub-problems that must leave a settled graph as it is before the run ends; `None` never ends it early."""
 
 
-_COUNTERS = ("phase", "round", "step", "seconds")
+_COUNTERS = ("phase", "round", "step", "seconds", "scored")
 
 
 @dataclass
@@ -70,6 +74,8 @@ class _State:
     round: int = 0
     step: int = 0
     seconds: float = 0.0
+    scored: list[bool] = field(default_factory=list)
+    """Of each variable whether some site has rows in which no experiment set it; empty where there are none."""
     history: FedDAGHistory = field(default_factory=FedDAGHistory)
 
 
@@ -111,6 +117,12 @@ class OuterLoop:
                 state.lagrangian = state.lagrangian.after(record.h, plan.schedule)
                 state.history.graphs.append(np.array(self.params["graph"]))
             after_round(record)
+        self._check_scored()
+
+    def _check_scored(self) -> None:
+        """Refuse a variable that experiments set in all rows of all sites that took part."""
+        if not all(self._state.scored):
+            raise never_observed(f"number {self._state.scored.index(False) + 1}", "of every site")
 
     def _settled(self) -> bool:
         state, plan = self._state, self._plan
@@ -124,7 +136,7 @@ class OuterLoop:
         """Run one round: all sites learn, those drawn are averaged, and the average goes to all."""
         state, plan, started = self._state, self._plan, time.monotonic()
         lagrangian = state.lagrangian
-        state.shared = SOLVE.ask(
+        answer = SOLVE.ask(
             self._federation,
             state.round,
             state.shared,
@@ -136,6 +148,13 @@ class OuterLoop:
             },
             _draw_participants(len(self._federation.sites), plan.participants, plan.seed, state.round),
         )
+        scored = answer.pop("scored", None)
+        if scored is not None:
+            known = state.scored or [False] * plan.nodes
+            state.scored = [had or bool(share > _ROUNDING) for had, share in zip(known, scored, strict=True)]
+            if plan.participants == len(self._federation.sites):
+                self._check_scored()
+        state.shared = answer
         params = self.params
         h = _expected_acyclicity(plan.objective, params, plan.seed, state.round)
         scores = plan.objective.edge_scores(params)

@@ -17,7 +17,8 @@ from feddag.regression.residual_checks import deviations_beyond_chance
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
 ATOMS, IMPRECISE = "a value far commoner than others", "errors of measurement"
 DIFFERING = "some sites differ"
-CHECK_COLUMNS = ("check", "variables", "figure", "failed")
+VARYING = "other causes at some sites"
+CHECK_COLUMNS = ("check", "variables", "figure", "sites", "failed")
 _REMEDIES = {
     DEPENDENT: "A cause may be missing from the table, or the noise may be of a kind that the search does not know. "
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
@@ -28,7 +29,17 @@ _REMEDIES = {
     IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
     "but the most precise of them.",
     DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
+    VARYING: "Either these sites have another graph, or something about their rows is not as the search assumes it. "
+    "Each such site reads in its own terminal which edges do not fit; learn from the others without them, and compare.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
+}
+_FAILURES = {
+    DEPENDENT: "What the graph's causes leave unexplained of {} still depends on these causes",
+    DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
+    VARYING: "The rows of some sites by themselves speak for other causes of {}",
+    ATOMS: "One value makes up much of {}, and no density describes that",
+    IMPRECISE: "Small errors of measurement would explain most edges of {}",
+    OUTLIERS: "At some site few values make up most of the spread of {}",
 }
 _CERTAIN = 4.0
 """Standard deviations beyond chance from which on a dependence counts."""
@@ -79,6 +90,13 @@ class Checks(NamedTuple):
     Not a number where there is no edge, or where one of the two is discrete.
     """
 
+    sites_differing: Float[np.ndarray, " node"]
+    """The number of sites that surely differ in a variable's mechanism; 0 where it was not asked."""
+    misfit: Float[np.ndarray, " node"]
+    """The number of sites whose rows speak for other causes of a variable."""
+    standing: Float[np.ndarray, "node node"]
+    """The number of sites whose rows speak for an edge."""
+
     @classmethod
     def of(cls, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"], rows: int) -> Checks:
         """Take the weighted mean of the sites' answers."""
@@ -94,15 +112,19 @@ class Checks(NamedTuple):
         )
         imprecise = np.zeros((len(SHARES), nodes, nodes))
         imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
+        unknown = np.zeros(nodes)
         return cls(
             excess=explained - by_chance,
             deviations=deviations,
             outliers=_rounded(answer["outliers"]),
             copies=copies,
-            differing=np.zeros(nodes),
+            differing=unknown,
             atoms=_rounded(answer["atoms"]),
             imprecise=imprecise,
             together=together,
+            sites_differing=unknown,
+            misfit=unknown,
+            standing=np.zeros((nodes, nodes)),
         )
 
     @property
@@ -114,6 +136,12 @@ class Checks(NamedTuple):
     def pairs(self) -> list[tuple[int, int]]:
         """List the pairs of copies."""
         return [(int(one), int(other)) for one, other in np.argwhere(self.copies >= _MOST_ROWS)]
+
+    def told_of(self, fewest: int) -> Checks:
+        """Hide numbers of sites that are above 0 and below `fewest`."""
+        counts = {name: getattr(self, name) for name in ("sites_differing", "misfit", "standing")}
+        hidden = {name: np.where((each > 0) & (each < fewest), np.nan, each) for name, each in counts.items()}
+        return self._replace(**hidden)
 
     @property
     def with_atom(self) -> list[int]:
@@ -140,26 +168,35 @@ class Checks(NamedTuple):
         """
         dependent, pairs = self.dependent, self.pairs
         rows = [
-            (DEPENDENT, names[node], float(self.excess[node]), node in dependent)
+            (DEPENDENT, names[node], float(self.excess[node]), np.nan, node in dependent)
             for node in np.flatnonzero(dag.any(axis=0)).tolist()
         ]
         rows += [
-            (COPIES, f"{names[one]} and {names[other]}", float(self.copies[one, other]), (one, other) in pairs)
+            (COPIES, f"{names[one]} and {names[other]}", float(self.copies[one, other]), np.nan, (one, other) in pairs)
             for one, other in np.argwhere(self.copies > 0).tolist()
         ]
         often, imprecise = self.with_atom, self.imprecise_nodes(dag)
         rows += [
-            (ATOMS, names[node], float(self.atoms[node]), node in often) for node in np.flatnonzero(self.atoms).tolist()
+            (ATOMS, names[node], float(self.atoms[node]), np.nan, node in often)
+            for node in np.flatnonzero(self.atoms).tolist()
         ]
         shares = np.maximum(self.imprecise[-1], self.imprecise[-1].T).sum(axis=0)
         shares /= np.maximum((dag | dag.T).sum(axis=0), 1)
         rows += [
-            (IMPRECISE, names[node], float(shares[node]), node in imprecise) for node in np.flatnonzero(shares).tolist()
+            (IMPRECISE, names[node], float(shares[node]), np.nan, node in imprecise)
+            for node in np.flatnonzero(shares).tolist()
         ]
-        rows += [(OUTLIERS, name, share, share > 0) for name, share in zip(names, self.outliers.tolist(), strict=True)]
         rows += [
-            (DIFFERING, names[node], float(self.differing[node]), alike)
+            (OUTLIERS, name, share, np.nan, share > 0)
+            for name, share in zip(names, self.outliers.tolist(), strict=True)
+        ]
+        rows += [
+            (DIFFERING, names[node], float(self.differing[node]), float(self.sites_differing[node]), alike)
             for node in np.flatnonzero(self.differing > _SURELY_DIFFERENT).tolist()
+        ]
+        rows += [
+            (VARYING, names[node], float(self.misfit[node]), float(self.misfit[node]), True)
+            for node in np.flatnonzero(self.misfit > 0).tolist()
         ]
         return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
 
@@ -182,13 +219,4 @@ def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
 def _in_words(check: str, variables: Sequence[str]) -> str:
     if check == COPIES:
         return ", ".join(f"{pair} look like copies of each other" for pair in variables)
-    listed = ", ".join(variables)
-    if check == DIFFERING:
-        return f"Sites are assumed to be alike, and some differ in how {listed} comes about"
-    if check == ATOMS:
-        return f"One value makes up much of {listed}, and no density describes that"
-    if check == IMPRECISE:
-        return f"Small errors of measurement would explain most edges of {listed}"
-    if check == OUTLIERS:
-        return f"At some site few values make up most of the spread of {listed}"
-    return f"What the graph's causes leave unexplained of {listed} still depends on these causes"
+    return _FAILURES[check].format(", ".join(variables))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int8
+from scipy.special import softmax
 
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
@@ -15,6 +16,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.search import tasks
 from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
+from feddag.regression.comparison import error_over_sites
 from feddag.regression.evidence import average_evidence
 from feddag.regression.gram import from_triangle
 
@@ -63,20 +65,29 @@ class CommonScores(OwnScores):
             self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
         return self._frame
 
-    def _differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
+    def _differing(
+        self, dag: Int8[np.ndarray, "node node"]
+    ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
         if self._scored_by_sites or self._sites == 1:
             return super()._differing(dag)
-        found = self._agreement(self._task(families_of(dag)) | self._common_frame())
-        return self.rows * (found.some - found.every)
+        asked = self._task(families_of(dag)) | self._common_frame()
+        lines = self._lines(asked)
+        found = self._agreement(asked, lines)
+        answer = self._ask_once(tasks.DEVIATIONS, {**asked, **_as_arrays(lines)})
+        return self.rows * (found.some - found.every), self._count(answer["differing"])
 
-    def _agreement(self, asked: Arrays) -> Agreement:
-        """Return the evidence per row that sites have the straight lines of families in common."""
+    def _lines(self, asked: Arrays) -> Lines:
+        """Return the straight lines that most sites have in common: sites pull them towards their own."""
         lines = Lines.of_all(asked["children"], asked["parents"].astype(bool), self._covariances)
         for _ in range(PULLS):
             answer = self._ask_once(tasks.PULLS, {**asked, **_as_arrays(lines)})
             slopes = np.zeros(lines.slopes.shape)
             slopes[lines.parents] = answer["slopes"]
             lines = Pull(**answer | {"slopes": slopes}).move(lines, self._covariances)
+        return lines
+
+    def _agreement(self, asked: Arrays, lines: Lines) -> Agreement:
+        """Return the evidence per row that sites have the straight lines of families in common."""
         answer = self._ask_once(tasks.AGREEMENT, {**asked, **_as_arrays(lines)})
         paid = price(lines, self.rows) / self.rows
         return Agreement(answer["some"] - paid, answer["every"] - paid)
@@ -98,22 +109,35 @@ class AutoScores(CommonScores):
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
         if self._scored_by_sites:
             return super()._joint(families)
-        asked = self._task(families) | self._common_frame()
-        answer = self._ask_once(tasks.COMMON_SCORES, asked)
-        agreement = self._agreement(asked)
-        own = answer["scores"]
+        found, _ = self._accounts(self._task(families) | self._common_frame())
         self._under_way.clear()
-        accounts = [own, own - agreement.some, own + answer["saved"] - np.minimum(agreement.every, 0.0)]
-        return zip(families, average_evidence(np.stack(accounts), self.rows).tolist(), strict=True)
+        return zip(families, average_evidence(found, self.rows).tolist(), strict=True)
+
+    def _accounts(self, asked: Arrays) -> tuple[Float[np.ndarray, "account family"], Lines]:
+        """Return the scores of families by each of the three accounts, and the lines that sites have in common."""
+        answer = self._ask_once(tasks.COMMON_SCORES, asked)
+        lines = self._lines(asked)
+        agreement = self._agreement(asked, lines)
+        own = answer["scores"]
+        common = own + answer["saved"] - np.minimum(agreement.every, 0.0)
+        return np.stack([own, own - agreement.some, common]), lines
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        if self._scored_by_sites:
-            return super()._comparisons(families, terms)
-        self.ask_joint(families)
         _, answer = super()._comparisons(families, terms)
-        return terms @ np.array([self.joint[family] for family in families]), answer
+        if self._scored_by_sites:
+            return answer["difference"], answer
+        asked = self._task(families) | self._common_frame()
+        accounts, lines = self._accounts(asked)
+        weights = softmax(-self.rows * accounts, axis=0)[1:].T
+        of_sites = self._ask(
+            tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
+        )
+        self._under_way.clear()
+        mean = of_sites["site_first"] / of_sites["site_rows"]
+        error = error_over_sites(of_sites, mean, self.rows, self._sites)
+        return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}
 
 
 def _as_arrays(lines: Lines) -> dict[str, np.ndarray]:

@@ -53,6 +53,8 @@ class Compared(NamedTuple):
     worse: float
     row_error: float
     error: float
+    by_changes: float
+    """The part that is due to what sites have in common, and where they differ."""
 
     @property
     def over_rows(self) -> Worse:
@@ -83,6 +85,10 @@ class EdgeEvidence(NamedTuple):
     """By how much log-likelihood beyond chance what causes leave unexplained of the two variables goes together."""
     confounding: str = POSSIBLE
     """Whether a hidden common cause of the two variables is ruled out, possible or likely."""
+    by_changes: float = np.nan
+    """The part of `reversed` that is due to what sites have in common, and where they differ."""
+    sites: float = np.nan
+    """The number of sites whose own rows speak for the edge; not a number if these are fewer than may be told of."""
 
     def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
         """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
@@ -95,6 +101,11 @@ class Directions:
 
     graph: Graph
     evidence: list[EdgeEvidence]
+
+    @property
+    def doubtful(self) -> list[Edge]:
+        """List the edges of which it is not sure that they are there."""
+        return [(each.cause, each.effect) for each in self.evidence if not each.present]
 
     def sure_edges(self) -> Graph:
         """Return the graph without the edges of which it is not sure that they are there."""
@@ -128,6 +139,11 @@ class Directions:
             certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
             evidence.append(each.decided(graph, present=each.present and bool(certain)))
         return Directions(graph, evidence)
+
+    def with_sites(self, standing: Float[np.ndarray, "node node"]) -> Directions:
+        """Say at how many sites each edge stands."""
+        evidence = [each._replace(sites=float(standing[each.cause, each.effect])) for each in self.evidence]
+        return Directions(self.graph, evidence)
 
     def with_confounding(
         self,
@@ -179,13 +195,14 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
         other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
+        by_changes = compared[len(edges) + k].by_changes if alternatives[k] else 0.0
         if not surely_worse(other_way, confidence):
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
         if alternatives[k] and not surely_worse(compared[len(edges) + k].over_rows, confidence):
             doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
-        evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True))
+        evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes))
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
     if scores.discrete:
@@ -301,7 +318,7 @@ def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Com
         for family, sign in change.items():
             terms[k, position[family]] = sign
     found = scores.compare(list(families), terms)
-    worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error])
+    worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error, found.of_changes])
     return [Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
 
 

@@ -95,14 +95,15 @@ class EvidenceSearch(FederatedLearner):
             the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
             (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
-            the two is ruled out, possible or likely (`confounding`). A sure cause is present and directed, and a hidden
-            common cause is ruled out.
+            the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
+            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the
+            edge. A sure cause is present and directed, and a hidden common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
             whether few values make up most of a column's spread (`figure`: the share of all rows that are at sites
-            where it is so), and in which variables some sites differ (`figure`: the log-evidence). `fit` warns of those
-            that `failed`.
+            where it is so), in which variables some sites differ (`figure`: the log-evidence; `sites`: how many surely
+            do), and which have other causes at some `sites`. `fit` warns of those that `failed`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -117,7 +118,6 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
-    takes_interventions: ClassVar = True
     task_specs: ClassVar = TASKS
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("auto", "graph", "all")),
@@ -233,6 +233,11 @@ class EvidenceSearch(FederatedLearner):
         return search_tasks(len(columns), compare=self._compares)
 
     @property
+    def takes_interventions(self) -> bool:
+        """A variable is scored on the rows in which nobody set it."""
+        return True
+
+    @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
         names = search_tasks(2, compare=self._compares)
@@ -249,12 +254,16 @@ class EvidenceSearch(FederatedLearner):
             best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
             scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
             directions = coordinator.weigh(best.dag, self.confidence)
-            checks = coordinator.check(best.dag)
+            # over a network no number of sites is told of that is below the study's smallest group
+            checks = coordinator.check(best.dag).told_of(getattr(federation, "minimum_sites", 1))
             directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
+            directions = directions.with_sites(checks.standing)
+            # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
+            absent = [] if self.keep_doubtful else directions.doubtful
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
-                pag = coordinator.find_pag(best.dag, directions, keep_doubtful=self.keep_doubtful)
+                pag = coordinator.find_pag(best.dag, directions, absent)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()

@@ -17,12 +17,13 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
+from feddag.learners.search.graph_fit import answer_graph_fit
 from feddag.learners.search.sites import OwnMechanisms
 from feddag.regression.comparison import spread
 from feddag.regression.residual_checks import Dependence
 from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
-from feddag.silos.interventions import FEWEST_ROWS
+from feddag.silos.interventions import FEWEST_ROWS, scored_rows
 
 
 class _Part(NamedTuple):
@@ -43,11 +44,11 @@ class SiteWithExperiments(Stateless):
         make_site: Callable[[Silo], OwnMechanisms],
     ) -> None:
         self.name = silo.name
+        self._columns = silo.columns
         self._rows = silo.rows
         self._all_rows = make_site(silo)
         self._is_target = silo.is_target
-        scored = (~targets).sum(axis=0)
-        self._scored_rows = np.where(scored < FEWEST_ROWS, 0, scored)
+        self._scored_rows = scored_rows(targets).sum(axis=0)
         self._shares = self._scored_rows / silo.rows
         self._parts = self._parts_of(silo, targets, make_site)
 
@@ -74,7 +75,9 @@ class SiteWithExperiments(Stateless):
             return Answer(float(self._rows), self._compare(task))
         if task.name == tasks.CHECKS.name:
             return Answer(float(self._rows), self._check(task))
-        known = (tasks.ROWS, tasks.NEIGHBOURHOODS, tasks.SCORES, tasks.COMPARISONS, tasks.CHECKS)
+        if task.name == tasks.GRAPH_FIT.name:
+            return answer_graph_fit(self, task, self._columns, self._rows)
+        known = (tasks.ROWS, tasks.NEIGHBOURHOODS, tasks.SCORES, tasks.COMPARISONS, tasks.CHECKS, tasks.GRAPH_FIT)
         raise unknown_task(self.name, task, [each.name for each in known])
 
     def _scores(self, task: Task) -> Float[np.ndarray, "family ..."]:

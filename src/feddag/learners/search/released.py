@@ -237,7 +237,7 @@ class ReleasedScores(Scores):
         difference, error = found
         if self._discrete:
             error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
-        return Comparison(difference, error, error, np.zeros(len(terms)))
+        return Comparison(difference, error, error, np.zeros(len(terms)), np.zeros(len(terms)))
 
     def _given_numbers(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> list[Family]:
         """Return the families with all numbers as further parents, but for those that their comparisons are about.
@@ -286,9 +286,8 @@ class ReleasedScores(Scores):
         between = vectors @ self._release.correlations @ vectors.T
         variances = between.diagonal()
         over_rows = (between**2 / np.outer(variances, variances)) / (2 * self._release.rows)
-        chosen = 1 + min(
-            2 * self._release.noise_share, 1.0
-        )  # where noise rules, edges were chosen for the noise in them
+        # where noise rules, edges were chosen for the noise in them
+        chosen = 1 + min(2 * self._release.noise_share, 1.0)
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
         error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + chosen**2 * of_noise, signs), 0.0))

@@ -51,6 +51,8 @@ class Comparison(NamedTuple):
     """The standard error over sites or over rows, whichever is larger."""
     excess_fit: Float[np.ndarray, " comparison"]
     """By how many standard deviations discrete variables' tables fit better than larger ones do by chance."""
+    of_changes: Float[np.ndarray, " comparison"]
+    """The part of the differences that is due to what sites have in common, and where they differ."""
 
 
 class Scores(ABC):
@@ -182,21 +184,43 @@ class Scores(ABC):
         """Check whether the assumptions of a graph's regressions hold."""
         key = hashlib.sha256(dag.tobytes()).hexdigest()
         if key not in self._checked:
-            differing = self._differing(dag)
+            differing, sites_differing = self._differing(dag)
             found = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), dag, self.rows)
-            self._checked[key] = found._replace(differing=differing)
+            fit = self._ask(tasks.GRAPH_FIT, {"dag": dag.astype(np.uint8)})
+            standing = np.zeros(dag.shape)
+            standing[tuple(np.argwhere(dag).T)] = self._count(fit["standing"])
+            self._checked[key] = found._replace(
+                differing=differing,
+                sites_differing=sites_differing,
+                misfit=self._count(fit["misfit"]),
+                standing=standing,
+            )
         return self._checked[key]
 
-    def _differing(self, dag: Int8[np.ndarray, "node node"]) -> Float[np.ndarray, " node"]:
-        """Return for each variable the log-evidence that some sites differ in its mechanism; 0 where it is unknown."""
+    def _differing(
+        self, dag: Int8[np.ndarray, "node node"]
+    ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
+        """Return the log-evidence that some sites differ in each variable's mechanism, and how many; 0 if unknown."""
         del dag
-        return np.zeros(self.nodes)
+        return np.zeros(self.nodes), np.zeros(self.nodes)
+
+    def _count(self, shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
+        """Return numbers of sites: a secure sum adds a little."""
+        return np.round(shares * self._sites)
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
         errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
+        over_sites = answer.get("error_over_sites", errors.over_sites)
         fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
-        return Comparison(difference, errors.over_rows, np.maximum(*errors), excess_fit(-fit, size))
+        excess = excess_fit(-fit, size)
+        return Comparison(
+            difference,
+            errors.over_rows,
+            np.maximum(errors.over_rows, over_sites),
+            excess,
+            difference - answer["difference"],
+        )
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
@@ -217,9 +241,7 @@ class Scores(ABC):
         }
 
     def _rows_of(self, sets: Iterable[int]) -> UInt8[np.ndarray, "family node"]:
-        width = (self.nodes + 7) // 8
-        packed = np.frombuffer(b"".join(each.to_bytes(width, "little") for each in sets), np.uint8)
-        return np.unpackbits(packed.reshape(-1, width), axis=1, count=self.nodes, bitorder="little")
+        return as_rows(sets, self.nodes)
 
 
 class OwnScores(Scores):
@@ -242,6 +264,13 @@ class OwnScores(Scores):
 
     def _task(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
         return self._as_arrays(families) | {"reference": self._reference}
+
+
+def as_rows(sets: Iterable[int], nodes: int) -> UInt8[np.ndarray, "family node"]:
+    """Return sets of nodes, given as bits, as the rows of a matrix."""
+    width = (nodes + 7) // 8
+    packed = np.frombuffer(b"".join(each.to_bytes(width, "little") for each in sets), np.uint8)
+    return np.unpackbits(packed.reshape(-1, width), axis=1, count=nodes, bitorder="little")
 
 
 def families_from(arrays: Arrays) -> list[Family]:

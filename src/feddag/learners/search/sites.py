@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
+from feddag.learners.search.graph_fit import answer_graph_fit
 from feddag.regression.agreement import SiteLines, caution
-from feddag.regression.comparison import spread
+from feddag.regression.comparison import spread, spread_of_site
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
@@ -38,17 +39,20 @@ class FamilySite(Stateless):
 
     def __init__(self, silo: Silo) -> None:
         self.name = silo.name
+        self._columns = silo.columns
         self._values = silo.values
         self._sites = 1
         """How many sites the task is for."""
 
     def answer(self, task: Task) -> Answer:
-        """Answer one of the tasks in `methods`, or the number of rows."""
+        """Answer one of the tasks in `methods`, the number of rows, or how a graph fits."""
         self._sites = len(task.participants)
         if task.name == tasks.ROWS.name:
             return Answer(1.0, {"rows": np.array(float(len(self._values)))})
+        if task.name == tasks.GRAPH_FIT.name:
+            return answer_graph_fit(self, task, self._columns, len(self._values))
         if task.name not in self.methods:
-            raise unknown_task(self.name, task, (tasks.ROWS.name, *self.methods))
+            raise unknown_task(self.name, task, (tasks.ROWS.name, tasks.GRAPH_FIT.name, *self.methods))
         answer: Callable[[Arrays], dict[str, np.ndarray]] = getattr(self, self.methods[task.name])
         return Answer(float(len(self._values)), answer(task.arrays))
 
@@ -222,6 +226,7 @@ class DifferingMechanisms(OwnMechanisms):
         tasks.COVARIANCES.name: "_covariances",
         tasks.PULLS.name: "_pulls",
         tasks.AGREEMENT.name: "_agreement",
+        tasks.SITE_DIFFERENCES.name: "_site_differences",
     }
 
     def __init__(self, silo: Silo, *, common: bool) -> None:
@@ -233,6 +238,8 @@ class DifferingMechanisms(OwnMechanisms):
         """Answer a task of this class, or the common moments."""
         if task.name in (spec.name for spec in tasks.MOMENTS.specs):
             return tasks.MOMENTS.answer(self.name, task, self._values)
+        if task.name == tasks.DEVIATIONS.name:
+            return self._deviations(task.arrays)
         return super().answer(task)
 
     def _common_scores(self, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -251,6 +258,21 @@ class DifferingMechanisms(OwnMechanisms):
     def _agreement(self, arrays: Arrays) -> dict[str, np.ndarray]:
         found = self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays))
         return {name: each / len(self._values) for name, each in found._asdict().items()}
+
+    def _site_differences(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Compare graphs by this site's own scores and by what the accounts of common mechanisms add to them."""
+        found = self._agreement(arrays)
+        scores, fits = self._score(arrays)
+        adds = np.column_stack([-found["some"], self._saved(arrays, fits[0]) - found["every"]])
+        difference = arrays["terms"].astype(float) @ (scores + (arrays["accounts"] * adds).sum(axis=1))
+        return spread_of_site(difference, len(self._values))
+
+    def _deviations(self, arrays: Arrays) -> Answer:
+        """Say in which families this site's rows do not follow the common lines, and tell its operator."""
+        differs = self._of_frame(arrays).differs(arrays["children"], tasks.lines_of(arrays))
+        named = ", ".join(self._columns[child] for child in arrays["children"][differs])
+        notes = (f"this site differs from the others in how {named} comes about",) if named else ()
+        return Answer(1.0, {"differing": differs.astype(float)}, notes)
 
     def _of_frame(self, arrays: Arrays) -> SiteLines:
         return self._lines(arrays["origin"].tobytes(), arrays["scale"].tobytes())

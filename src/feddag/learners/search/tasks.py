@@ -103,6 +103,28 @@ CHECKS = TaskSpec(
         ),
     },
 )
+GRAPH_FIT = TaskSpec(
+    "search.graph-fit",
+    "How many sites' rows speak for each edge of the graph, and for other causes of each variable",
+    {
+        "standing": Output("for each edge whether the site's rows speak for it", ("edge",)),
+        "misfit": Output("for each variable whether the site's rows speak for other causes", ("variable",)),
+    },
+)
+DEVIATIONS = TaskSpec(
+    "search.deviations",
+    "How many sites differ from the straight lines that most have in common",
+    {"differing": Output("for each variable whether the site differs", ("family",))},
+)
+SITE_DIFFERENCES = TaskSpec(
+    "search.site-differences",
+    "How much sites vary in what common mechanisms say about some graphs",
+    {
+        "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
+        "site_second": Output("for each comparison the square of it times the site's rows", ("comparison",)),
+        "site_rows": Output("the number of rows"),
+    },
+)
 TASKS = (
     ROWS,
     *MOMENTS.specs,
@@ -112,8 +134,11 @@ TASKS = (
     COVARIANCES,
     PULLS,
     AGREEMENT,
+    DEVIATIONS,
+    SITE_DIFFERENCES,
     COMPARISONS,
     CHECKS,
+    GRAPH_FIT,
 )
 
 _MOST_FAMILIES = 1_000_000
@@ -174,15 +199,20 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
         lines = {"intercepts": number, "log_variances": number, "slopes": slopes}
         scores += [*MOMENTS.bounded(nodes).values(), COVARIANCES.with_bounds(arrays=frame)]
         scores += about_families(arrays | frame, COMMON_SCORES)
-        scores += about_families(arrays | frame | lines, PULLS, AGREEMENT)
+        scores += about_families(arrays | frame | lines, PULLS, AGREEMENT, DEVIATIONS)
+        accounts = {"accounts": Bounds(0, 1, shape=("family", 2))}
+        scores += about_families(arrays | frame | lines | accounts | terms, SITE_DIFFERENCES)
     return by_name(
         (
             ROWS,
             *scores,
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
-            CHECKS.with_bounds(
-                arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes))},
-                rules={"a graph without cycles": lambda arrays: is_dag(arrays["dag"].astype(np.int8))},
+            *(
+                spec.with_bounds(
+                    arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes))},
+                    rules={"a graph without cycles": lambda arrays: is_dag(arrays["dag"].astype(np.int8))},
+                )
+                for spec in (CHECKS, GRAPH_FIT)
             ),
         )
     )
