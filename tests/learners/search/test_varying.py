@@ -103,6 +103,6 @@ def test_one_site_that_differs_makes_no_direction_sure(changed, directed):
         cause = rng.normal(size=300) * (2.5 if k < changed else 1) + (1.5 * k if k < changed else 0)
         tables[f"s{k}"] = pd.DataFrame({"a": cause, "b": 0.8 * cause + rng.normal(size=300)})
     learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables)
-    (edge,) = learned.edge_evidence_.itertuples()
-    assert (edge.cause, edge.effect, edge.directed) == ("a", "b", directed)
-    assert edge.by_changes > 0.5 * edge.reversed
+    (edge,) = learned.edge_evidence_.to_dict("records")
+    assert (edge["cause"], edge["effect"], edge["directed"]) == ("a", "b", directed)
+    assert edge["by_changes"] > 0.5 * edge["reversed"]
