@@ -76,7 +76,9 @@ def test_a_release_is_charged_once_and_others_until_the_budget_ends(tmp_path):
     spent = ledger(tmp_path).spent(1e-6)
     assert 1.0 < spent < 2.0  # together they reveal less than the sum
     ledger(tmp_path).charge("third", "study", one)
-    with pytest.raises(FeddagError, match=r"does not fit this table's privacy budget of ε=2 .* 3 releases have spent"):
+    with pytest.raises(
+        FeddagError, match=r"does not fit the privacy budget of this table, ε=2 .* 3 releases have spent"
+    ):
         ledger(tmp_path).charge("fourth", "study", one)
     assert ledger(tmp_path).releases == 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import beta
 
@@ -48,8 +49,6 @@ def test_a_discrete_variable_takes_its_place_in_the_same_release():
         group = rng.integers(0, 3, 3000)
         marker = np.array([-1.5, 0.0, 1.5])[group] + rng.standard_normal(3000)
         frames[f"s{k}"] = {"group": group, "marker": marker, "other": rng.standard_normal(3000)}
-    import pandas as pd  # noqa: PLC0415 - for this test alone
-
     tables = {name: pd.DataFrame(frame) for name, frame in frames.items()}
     private = learner(ranges={"marker": (-5, 5), "other": (-4, 4)}, levels={"group": 3})
     found = private.fit(tables, kinds={"group": {"type": "categorical", "levels": [0, 1, 2]}})
@@ -144,3 +143,49 @@ def test_the_membership_attack_on_a_release_is_no_better_than_epsilon_allows():
         auc = (inside[:, None] > outside).mean()
         most = 0.5 * (1 + math.erf(1 / private.privacy.multiplier / 2))
         assert auc <= most + 3 * math.sqrt(0.25 / 300)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        FeatureMap(((-3.0, 3.0),) * 10, (0,) * 10, 1, 0),
+        FeatureMap(((-3.0, 3.0),) * 2, (0,) * 2, 1, 0),
+        FeatureMap(((-3.0, 3.0),) * 4, (0,) * 4, 5, 1),
+        FeatureMap(((-3.0, 3.0), None, None), (0, 3, 2), 4, 0),
+    ],
+)
+def test_no_row_adds_more_than_the_noise_is_made_for(features):
+    """The attack: rows at corners, far beyond the ranges, and without a number."""
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate(
+        [
+            rng.choice([-1e9, -3.0, 0.0, 3.0, 1e9, np.nan, np.inf, -np.inf], (400, features.nodes)),
+            rng.uniform(-4, 4, (400, features.nodes)),
+            np.eye(features.nodes) * 3,
+        ]
+    )
+    for node, levels in enumerate(features.levels):
+        if levels:
+            numbers[:, node] = rng.integers(0, levels, len(numbers))
+    lengths = [int(sum(int(each) ** 2 for each in features.products(row[None]))) for row in numbers]
+    assert max(lengths) <= features.sensitivity**2
+    assert max(lengths) > 0.6 * features.sensitivity**2  # it is no wild overestimate either
+
+
+def test_discrete_effects_of_one_bent_cause_are_not_joined_by_a_sure_edge():
+    rng = np.random.default_rng(1)
+    frames = {}
+    for k in range(3):
+        cause = rng.standard_normal(6000)
+        bent = 2 * np.cos(2 * cause)[:, None] * [0, 1, 0] + rng.gumbel(size=(6000, 3))
+        too = 2 * np.cos(2 * cause)[:, None] * [1, 0, 0] + rng.gumbel(size=(6000, 3))
+        frames[f"s{k}"] = pd.DataFrame({"cause": cause, "one": bent.argmax(axis=1), "two": too.argmax(axis=1)})
+    kinds = {name: {"type": "categorical", "levels": [0, 1, 2]} for name in ("one", "two")}
+    private = learner(epsilon=100.0, ranges={"cause": (-3, 3)}, levels={"one": 3, "two": 3}, expected_rows=18_000)
+    evidence = private.fit(frames, kinds=kinds).edge_evidence_
+    invented = {(row.cause, row.effect) for row in evidence.itertuples() if row.present} & {
+        ("one", "two"),
+        ("two", "one"),
+    }
+    assert not invented
+    assert not evidence.directed.any() or set(evidence[evidence.directed].cause) == {"cause"}

@@ -27,6 +27,7 @@ TOLERANCE = 1 + 1e-9
 """By how much a sum may be above a limit that it was made for: rounding."""
 _SAFE_SIDE = 1 + 1e-6
 """What calibrated noise is raised by: covers the rounding of σ to a whole number, and of the calibration itself."""
+_WITNESS, _OF_SITE = "row-privacy-witness.json", "row-privacy-witness-of-site.json"
 _FIRST = hashlib.sha256(b"feddag row privacy ledger").hexdigest()
 
 
@@ -134,6 +135,7 @@ class RowLedger:
         limit: RowPrivacy,
         witnesses: tuple[Path, ...],
         older_witnesses: Iterable[Path] = (),
+        owner: str = "this table",
     ) -> None:
         """Take up what was spent before.
 
@@ -142,7 +144,9 @@ class RowLedger:
             limit: The most that all releases together may reveal.
             witnesses: Files that remember the ledger's length and last digest.
             older_witnesses: Such files of earlier studies, which may be about this table or others.
+            owner: Whose budget this is, in messages.
         """
+        self._owner = owner
         self._path, self._limit, self._witnesses = Path(path), limit, witnesses
         self._table = self._path.parent.name
         self._all_witnesses = (*witnesses, *older_witnesses)
@@ -193,7 +197,7 @@ class RowLedger:
         together = _together(after, limit.delta)
         if together > limit.epsilon * TOLERANCE:
             raise FeddagError(
-                f"{self._path}: a release within {privacy} does not fit this table's privacy budget of "
+                f"{self._path}: a release within {privacy} does not fit the privacy budget of {self._owner}, "
                 f"ε={limit.epsilon:g} at δ={limit.delta:g}: {self.releases} releases have spent "
                 f"ε={self.spent(limit.delta):.4g}, and with it all would have spent ε={together:.4g}. Go on with what "
                 "was released before, agree on a study with a smaller ε, or raise row_epsilon in the site's policy."
@@ -241,6 +245,34 @@ class RowLedger:
             "older copy, or removed. What was released cannot be taken back: restore the newest copy of it. If there "
             "is none, this table has no privacy budget left to state."
         )
+
+
+def row_ledgers(folder: Path, tables: Path, memories: Iterable[Path], site: str, limit: RowPrivacy) -> list[RowLedger]:
+    """Return the site's ledger and those of the table, with witnesses beside them, in the study's folder and in others.
+
+    A table is not known again once a study with narrower ranges has clamped it, or many rows have come and gone, but
+    the people in it are the same. So a release has to fit into what the site has left of all its tables, too.
+
+    Args:
+        folder: What the site remembers of this study.
+        tables: What it remembers of all its tables.
+        memories: The folders of this table there.
+        site: The site's name.
+        limit: What the releases of each ledger may reveal together.
+    """
+    of_site = tables / "of-sites" / hashlib.sha256(site.encode()).hexdigest()[:16]
+    kept = [(of_site, _OF_SITE, f"the site {site!r}"), *((memory, _WITNESS, "this table") for memory in memories)]
+    return [
+        RowLedger(
+            place / "row-privacy.json",
+            limit=limit,
+            # the study's folder remembers the site's ledger and one of the table
+            witnesses=(*([folder / name] if number <= 1 else []), place.parent / f"{place.name}-{name}"),
+            older_witnesses=folder.parent.glob(f"*/{name}"),
+            owner=owner,
+        )
+        for number, (place, name, owner) in enumerate(kept)
+    ]
 
 
 def _together(entries: list[dict[str, Any]], delta: float) -> float:

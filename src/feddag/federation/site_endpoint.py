@@ -28,7 +28,7 @@ from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
-from feddag.federation.row_privacy import RowLedger, RowPrivacy
+from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
 from feddag.federation.tables import TableMemory
@@ -40,7 +40,6 @@ from feddag.silos import Silo
 
 _STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
 _COURSE, _REFUSALS = "course", "refusals.json"
-_WITNESS = "row-privacy-witness.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
@@ -138,7 +137,8 @@ class SiteEndpoint:
         self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
         limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
         self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
-        self._row_ledgers = _row_ledgers(folder, self._table.folders, policy) if terms.row_privacy else []
+        budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
+        self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
@@ -371,7 +371,7 @@ class SiteEndpoint:
     def _log_answer(self, sent: bytes, protection: str, sites: int) -> None:
         memory = self._memory
         arrays = decode_answer(memory.answer).arrays
-        charged = (ledger.words for ledger in self._row_ledgers)
+        charged = (ledger.words for ledger in self._row_ledgers[1:])
         protection = " + ".join(filter(None, (protection, self._terms.noise, *charged)))
         self._log.record("out", memory.name, memory.round, arrays, sent, protection=protection, sites=sites)
         self._report(f"round {memory.round + 1}: {memory.name}, {len(sent):,} bytes sent ({protection})")
@@ -466,19 +466,6 @@ def _secure_site(folder: Path, name: str, terms: StudyTerms, identity: SiteIdent
 
     state = from_text(path.read_text()) if path.exists() else None
     return SecureSite(name, terms, identity, keep=keep, state=state)
-
-
-def _row_ledgers(folder: Path, memories: Sequence[Path], policy: Policy) -> list[RowLedger]:
-    """Return the table's ledgers, with witnesses beside them; that of the first is in the study's folder, too."""
-    return [
-        RowLedger(
-            memory / "row-privacy.json",
-            limit=RowPrivacy(policy.row_epsilon, policy.row_delta),
-            witnesses=(*([folder / _WITNESS] if not place else []), memory.parent / f"{memory.name}-{_WITNESS}"),
-            older_witnesses=folder.parent.glob(f"*/{_WITNESS}"),
-        )
-        for place, memory in enumerate(memories)
-    ]
 
 
 def audit_log(folder: Path) -> Path:

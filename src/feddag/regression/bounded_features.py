@@ -17,12 +17,15 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
+from feddag.errors import FeddagError
 from feddag.regression.features import waves
 
 DEVIATIONS = 3.0
 """A range is taken to reach so many standard deviations to either side of its middle."""
 GRID = 2**14
-"""Whole numbers stand for functions times this: sums over 2^25 rows stay exact in double precision."""
+"""Whole numbers stand for functions times this."""
+MOST_ROWS = 2**25
+"""Sums of whole numbers over so many rows are exact in double precision."""
 LARGEST = 4.0
 """No function is above this: what is, is clamped."""
 _BLOCK_ROWS = 20_000
@@ -30,10 +33,11 @@ _CONSTANT_SHARE = 1 / 20
 """The square of the constant's weight over that of the whole length."""
 _MOST = 1.5
 """No function of a row that has been clipped is above this."""
-_CLIP = 0.6
+_CLIP, _LINEAR_CLIP = 0.6, 0.3
 """The squared length that a row may have, over what it has on average if numbers are normal within their ranges.
 
 Most rows are shortened a little: that costs less than the noise which longer ones would need (tuned on simulations).
+Of straight lines alone more: what that does to a normal distribution is known, and undone (`clipped_moments`).
 """
 
 
@@ -75,6 +79,33 @@ class FeatureMap:
         return np.concatenate([own.ravel(), np.ones(len(self.pairs) * self.paired**2, bool)])
 
     @property
+    def linear(self) -> bool:
+        """Whether the functions are numbers, each by itself, and nothing else."""
+        return self.functions == 1 and not self.paired and not any(self.levels)
+
+    @property
+    def longest(self) -> float:
+        """The squared length of the longest row that is released."""
+        return self._lengths[1] * (LARGEST / GRID) ** 2
+
+    @cached_property
+    def middles_and_units(self) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
+        """Return where each number's first function is 0, and how far it is from there to 1."""
+        largest = float(_own_functions(np.ones(1), 1)[0, 0])
+        low, high = np.array([(-largest, largest) if each is None else each for each in self.ranges]).T
+        return (low + high) / 2, (high - low) / 2 / largest
+
+    @property
+    def _weights(self) -> tuple[int, int]:
+        """The whole numbers that squares and products of two functions are multiplied by.
+
+        Of one row's products, each of which stands for two entries of a matrix, the length is that of the matrix if
+        they count √2 times as much: then no row of a clipped length adds more than another. It is worth its price
+        where there are few functions.
+        """
+        return (5, 7) if self.linear else (1, 1)
+
+    @property
     def columns(self) -> int:
         """The number of functions, with those that are always 0."""
         return self.nodes * self.width + len(self.pairs) * self.paired**2
@@ -88,7 +119,8 @@ class FeatureMap:
     @cached_property
     def _lengths(self) -> tuple[int, int]:
         """The squares, as whole numbers, of the constant and of the longest vector."""
-        clip = math.floor(_CLIP * int(self.used.sum()) * (GRID / LARGEST) ** 2)
+        share = _LINEAR_CLIP if self.linear else _CLIP
+        clip = math.floor(share * int(self.used.sum()) * (GRID / LARGEST) ** 2)
         return math.isqrt(math.floor(_CONSTANT_SHARE * clip)) ** 2, clip
 
     @property
@@ -100,20 +132,32 @@ class FeatureMap:
     def sensitivity(self) -> int:
         """The most that one row can change in a release, as a Euclidean length.
 
-        With w² of the constant, Σ q² ≤ c² and q² ≤ m², the squares of all products q_i q_j with i ≤ j add up to
-        ((w² + Σ q²)² + w⁴ + Σ q⁴) / 2, and Σ q⁴ ≤ m² c².
+        With w² of the constant, Σ q² ≤ c² and q² ≤ m², and with weights a of squares and b of other products, the
+        squares of all entries add up to (b² (w² + Σ q²)² + (2a² - b²) (w⁴ + Σ q⁴)) / 2, and Σ q⁴ ≤ m² c².
         """
         constant, clip = self._lengths
-        return math.isqrt(((constant + clip) ** 2 + constant**2 + min(self._most**2, clip) * clip) // 2 + 1) + 1
+        square, product = self._weights
+        fourth = constant**2 + min(self._most**2, clip) * clip
+        twice = product**2 * (constant + clip) ** 2 + (2 * square**2 - product**2) * fourth
+        return math.isqrt(twice // 2 + 1) + 1
 
     def products(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, " entry"]:
         """Sum the products of all functions over the rows: whole numbers, exact."""
+        if len(values) > MOST_ROWS:
+            raise FeddagError(
+                f"The table has {len(values)} rows, and sums over more than {MOST_ROWS} are not exact, as privacy of "
+                "rows needs it. Take part with fewer rows."
+            )
         size = int(self.used.sum()) + 1
         total = np.zeros((size, size))
         for start in range(0, len(values), _BLOCK_ROWS):
             block = self.whole_functions(values[start : start + _BLOCK_ROWS])
             total += block.T @ block
-        return total[np.triu_indices(size)]
+        return (total * self._entry_weights(size))[np.triu_indices(size)]
+
+    def _entry_weights(self, size: int) -> Float[np.ndarray, "function function"]:
+        square, product = self._weights
+        return np.where(np.eye(size, dtype=bool), square, product).astype(float)
 
     def whole_functions(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row function"]:
         """Return the constant and the functions of each row as whole numbers, of limited length."""
@@ -148,6 +192,7 @@ class FeatureMap:
         size = int(self.used.sum()) + 1
         total = np.zeros((size, size))
         total[np.triu_indices(size)] = entries
+        total /= self._entry_weights(size)
         total = total + np.triu(total, 1).T
         weight, back = float(math.isqrt(self._lengths[0])), LARGEST / GRID
         sums, products = np.zeros(self.columns), np.zeros((self.columns, self.columns))
@@ -157,12 +202,17 @@ class FeatureMap:
 
     def product_noise(self, deviation: float) -> float:
         """Return the standard deviation of the noise in one product of two functions, from that of an entry."""
-        return deviation * (LARGEST / GRID) ** 2
+        return deviation / self._weights[1] * (LARGEST / GRID) ** 2
+
+    def square_noise(self, deviation: float) -> float:
+        """Return the standard deviation of the noise in the square of a function, from that of an entry."""
+        return deviation / self._weights[0] * (LARGEST / GRID) ** 2
 
     def sum_noise(self, deviation: float) -> tuple[float, float]:
         """Return the standard deviations of the noise in the number of rows, and in a sum of one function."""
         weight = float(math.isqrt(self._lengths[0]))
-        return deviation / weight**2, deviation * LARGEST / GRID / weight
+        square, product = self._weights
+        return deviation / square / weight**2, deviation / product * LARGEST / GRID / weight
 
 
 def rescale(values: Float[np.ndarray, " row"], bounds: tuple[float, float]) -> Float[np.ndarray, " row"]:

@@ -17,6 +17,7 @@ from flare_processes import wait_until
 import feddag.deployment.flare.connection as module
 from feddag import FeddagError
 from feddag.deployment.demo import free_port
+from feddag.deployment.flare import apps
 from feddag.deployment.flare.analyst import Analyst
 from feddag.deployment.flare.connection import Connection, check_port
 from feddag.deployment.flare.environment import KIT
@@ -25,6 +26,7 @@ from feddag.deployment.flare.kits import Kit
 from feddag.deployment.flare.milestones import Milestones, forget_joined, read_joined
 from feddag.deployment.flare.provisioning import provision
 from feddag.deployment.flare.vitals import vitals
+from feddag.federation.calls import OutOfReachError
 
 STUDY = """
 name = "asthma"
@@ -140,3 +142,19 @@ def test_a_server_that_knows_no_such_job_is_told_in_words(kits, monkeypatch):
     outcome = found._follow("a-job", lambda status: None)
     assert outcome.status == "lost"
     assert "its kit was replaced" in outcome.message
+
+
+def test_a_site_whose_connection_is_lost_has_not_timed_out():
+    class Site:
+        name = "basel"
+
+        def __call__(self, timeout):
+            return self
+
+        def ask(self, request, content):
+            raise RuntimeError("call to basel.client.ask failed: function ask timed out after 600.0 seconds")
+
+    with pytest.raises(OutOfReachError, match=r"^its connection was lost$"):
+        apps._call(Site())("ping", {}, 600.0)
+    with pytest.raises(OutOfReachError, match="timed out after"):
+        apps._call(Site())("ping", {}, 0.0)

@@ -69,7 +69,7 @@ def test_two_studies_of_one_table_draw_on_one_budget(tmp_path):
     net.folder = tmp_path / "server-2"
     with pytest.raises((FeddagError, PausedError)):
         net.learn()
-    assert any("does not fit this table's privacy budget of ε=10 at δ=1e-05" in each for each in net.told)
+    assert any("does not fit the privacy budget of the site 'site-0" in each for each in net.told)
     for site in NAMES:
         (path,) = (tmp_path / site / "tables").glob("*/row-privacy.json")
         assert len(json.loads(path.read_text())["releases"]) == 1
@@ -139,3 +139,17 @@ def test_a_policy_refuses_a_study_that_reveals_too_much(tmp_path):
 def test_noise_from_a_seed_is_refused_on_a_network(tmp_path):
     with pytest.raises(FeddagError, match="noise_seed is for simulations"):
         Net(tmp_path, private_study(parameters="noise_seed = 1"))
+
+
+def test_a_table_that_narrower_ranges_have_changed_has_no_fresh_budget(tmp_path):
+    """The attack: clamp every column anew, so that the table is not known again and its ledger begins anew."""
+    Net(tmp_path, private_study()).learn()
+    content = private_study("another").document()
+    for name in content["variables"]:
+        content["variables"][name]["range"] = [-0.5, 0.5]
+    net = Net(tmp_path, Study.of(content))
+    net.folder = tmp_path / "server-2"
+    with pytest.raises((FeddagError, PausedError)):
+        net.learn()
+    assert any("does not fit the privacy budget of the site 'site-0" in each for each in net.told)
+    assert len(list((tmp_path / NAMES[0] / "tables").glob("*/columns.json"))) == 2  # it does look new

@@ -130,10 +130,13 @@ def _ending(proxies: Any) -> Signal:
 
 def _call(proxy: Any) -> Call:
     def call(request: str, content: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        began = time.monotonic()
         try:
             reply = proxy(timeout=timeout).ask(request=request, content=dict(content))
         except Exception as error:  # whatever FLARE raises, the site did not reply
-            raise OutOfReachError(_one_line(error)) from None
+            # FLARE calls it a timeout, too, when a site's connection is lost long before
+            early = "timed out" in str(error) and time.monotonic() - began < timeout / 2
+            raise OutOfReachError("its connection was lost" if early else _one_line(error)) from None
         if not isinstance(reply, dict):
             raise OutOfReachError(f"its reply is no message but {type(reply).__name__}")
         return reply

@@ -10,7 +10,7 @@ hidden common cause, this is given to the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import combinations
 
 import networkx as nx
@@ -34,8 +34,10 @@ _Test = tuple[Edge, int]
 """A pair and the set that may separate it, as bits."""
 
 
-def find_pag(dag: Graph, directions: Directions, scores: Scores, knowledge: Knowledge, *, keep_doubtful: bool) -> Marks:
-    """Return the PAG of what the search found; edges that are not surely there are left out unless they are kept."""
+def find_pag(
+    dag: Graph, directions: Directions, absent: Collection[Edge], scores: Scores, knowledge: Knowledge
+) -> Marks:
+    """Return the PAG of what the search found, without the edges that are `absent`."""
     adjacent, separators = dag | dag.T, _separators_of(dag)
     ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
     causes = [*ruled_out, *_known_causes(knowledge)]
@@ -43,9 +45,8 @@ def find_pag(dag: Graph, directions: Directions, scores: Scores, knowledge: Know
     separators |= separated
     for i, j in map(sorted, separated):
         adjacent[i, j] = adjacent[j, i] = 0
-    for each in directions.evidence:
-        i, j = each.cause, each.effect
-        if adjacent[i, j] and not (each.present or keep_doubtful):
+    for i, j in absent:
+        if adjacent[i, j]:
             adjacent[i, j] = adjacent[j, i] = 0
             del separators[frozenset((i, j))]  # nothing is known to separate them
     marks = np.where(adjacent, CIRCLE, NONE).astype(np.int8)

@@ -33,6 +33,14 @@ _REMEDIES = {
     "Each such site reads in its own terminal which edges do not fit; learn from the others without them, and compare.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
 }
+_FAILURES = {
+    DEPENDENT: "What the graph's causes leave unexplained of {} still depends on these causes",
+    DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
+    VARYING: "The rows of some sites by themselves speak for other causes of {}",
+    ATOMS: "One value makes up much of {}, and no density describes that",
+    IMPRECISE: "Small errors of measurement would explain most edges of {}",
+    OUTLIERS: "At some site few values make up most of the spread of {}",
+}
 _CERTAIN = 4.0
 """Standard deviations beyond chance from which on a dependence counts."""
 _LEAST_SHARE = 0.005
@@ -208,17 +216,7 @@ def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
     return tuple(found)
 
 
-_WORDS = {
-    DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
-    VARYING: "The rows of some sites by themselves speak for other causes of {}",
-    ATOMS: "One value makes up much of {}, and no density describes that",
-    IMPRECISE: "Small errors of measurement would explain most edges of {}",
-    OUTLIERS: "At some site few values make up most of the spread of {}",
-    DEPENDENT: "What the graph's causes leave unexplained of {} still depends on these causes",
-}
-
-
 def _in_words(check: str, variables: Sequence[str]) -> str:
     if check == COPIES:
         return ", ".join(f"{pair} look like copies of each other" for pair in variables)
-    return _WORDS[check].format(", ".join(variables))
+    return _FAILURES[check].format(", ".join(variables))

@@ -5,7 +5,7 @@ It sees weighted means of the sites' answers and nothing else, and runs on any `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from feddag.learners.search.ancestral_search import find_pag
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.confounding import mark_confounding
-from feddag.learners.search.directions import Directions, find_better, weigh
+from feddag.learners.search.directions import Directions, Edge, find_better, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
@@ -181,10 +181,10 @@ class SearchCoordinator:
         return marked
 
     def find_pag(
-        self, dag: Int8[np.ndarray, "node node"], directions: Directions, *, keep_doubtful: bool
+        self, dag: Int8[np.ndarray, "node node"], directions: Directions, absent: Collection[Edge]
     ) -> Int8[np.ndarray, "node node"]:
         """Return the marks of a PAG: what holds of a graph whoever may be hidden."""
-        marks = find_pag(dag, directions, self.scores, self._knowledge, keep_doubtful=keep_doubtful)
+        marks = find_pag(dag, directions, absent, self.scores, self._knowledge)
         self._report_round()
         return marks
 

@@ -102,6 +102,11 @@ class Directions:
     graph: Graph
     evidence: list[EdgeEvidence]
 
+    @property
+    def doubtful(self) -> list[Edge]:
+        """List the edges of which it is not sure that they are there."""
+        return [(each.cause, each.effect) for each in self.evidence if not each.present]
+
     def sure_edges(self) -> Graph:
         """Return the graph without the edges of which it is not sure that they are there."""
         graph = self.graph.copy()

@@ -96,8 +96,8 @@ class EvidenceSearch(FederatedLearner):
             (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
-            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
-            A sure cause is present and directed, and a hidden common cause is ruled out.
+            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the
+            edge. A sure cause is present and directed, and a hidden common cause is ruled out.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -258,10 +258,12 @@ class EvidenceSearch(FederatedLearner):
             checks = coordinator.check(best.dag).told_of(getattr(federation, "minimum_sites", 1))
             directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
             directions = directions.with_sites(checks.standing)
+            # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
+            absent = [] if self.keep_doubtful else directions.doubtful
             directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
             pag = None
             if self.latent == "allow":
-                pag = coordinator.find_pag(best.dag, directions, keep_doubtful=self.keep_doubtful)
+                pag = coordinator.find_pag(best.dag, directions, absent)
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()

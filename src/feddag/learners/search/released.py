@@ -10,21 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import xor
 
 import numpy as np
-from jaxtyping import Float, Int8
+from jaxtyping import Bool, Float, Int8
 
 from feddag.errors import FeddagError
 from feddag.learners.bitsets import members, parents_of
 from feddag.learners.search.scores import Comparison, Family, Scores
 from feddag.regression.bounded_features import FeatureMap
+from feddag.regression.clipped_moments import unclip
 from feddag.regression.evidence import CoarseEvidence, Targets, best_fit, coefficients
 
 _LINEAR_WEIGHT = 3.0
 """The prior's standard deviation for the number itself, beside 1 for every other function."""
 _DISTORTION = 0.005
 """By how much clamping, clipping and too few functions move a correlation, whatever the number of rows."""
+
+_MODEL_ERROR, _TURN_ERROR = 0.004, 0.06
+"""By how much the log-evidence of a row is wrong where there are discrete variables: of one variable's parents, and of
+a change of several variables' parents (on simulations whose seeds are for tuning)."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,18 @@ class Release:
         covariance = products / rows - np.outer(sums, sums) / rows**2
         noise = features.product_noise(deviation) / rows
         covariance = _positive(covariance, features.used, noise)
+        if features.linear:
+            covariance, kept = unclip(features, sums / rows, covariance)
+            noise /= kept
         scale = np.sqrt(np.where(features.used, covariance.diagonal(), 1.0))
-        own = np.arange(features.nodes) * features.width
-        half = np.array([1.0 if each is None else (each[1] - each[0]) / 6 for each in features.ranges])
+        own, units = np.arange(features.nodes) * features.width, features.middles_and_units[1]
         correlations = covariance / np.outer(scale, scale)
-        return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * half)
+        return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * units)
+
+    @property
+    def noise_share(self) -> float:
+        """The share of noise in the variance of a correlation; the rest is sampling error."""
+        return self.noise**2 / (self.noise**2 + 1 / self.rows)
 
     @cached_property
     def worth(self) -> Float[np.ndarray, " node"]:
@@ -105,7 +118,7 @@ class ReleasedScores(Scores):
         self._weights = weights
         self._gram = release.correlations * np.outer(weights, weights)
         self._precisions: Float[np.ndarray, " node"] | None = None
-        self._fits: dict[tuple[int, int], _Regression] = {}
+        self._fits: dict[tuple[Family, bool], _Regression] = {}
 
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         """Estimate noise of equal variance with this graph."""
@@ -153,15 +166,16 @@ class ReleasedScores(Scores):
     def _score(self, family: Family) -> float:
         return self._regression(family).score
 
-    def _regression(self, family: Family) -> _Regression:
-        if family not in self._fits:
-            self._fits[family] = self._regress(family)
-        return self._fits[family]
+    def _regression(self, family: Family, *, bent: bool = False) -> _Regression:
+        bent = bent and family[0] in self._discrete
+        if (family, bent) not in self._fits:
+            self._fits[family, bent] = self._regress(family, bent=bent)
+        return self._fits[family, bent]
 
-    def _regress(self, family: Family) -> _Regression:
+    def _regress(self, family: Family, *, bent: bool) -> _Regression:
         """Score a family: the evidence of each target given the targets before it, all of them given the parents."""
         child, parents = family
-        columns, ends = self._parent_columns(child, parents)
+        columns, ends = self._parent_columns(parents, straight=child in self._discrete and not bent)
         score, residuals, share, rows = 0.0, [], 1.0, float(self._worth[child])
         for k, target in enumerate(self._target_columns[child]):
             used = [*self._target_columns[child][:k], *columns]
@@ -179,18 +193,18 @@ class ReleasedScores(Scores):
             share = float(vector @ self._release.correlations @ vector)
         return _Regression(score, np.array(residuals), share)
 
-    def _parent_columns(self, child: int, parents: int) -> tuple[list[int], list[int]]:
+    def _parent_columns(self, parents: int, *, straight: bool) -> tuple[list[int], list[int]]:
         """Return the columns of a family's regression, and where its layers end: own functions, then pairs.
 
-        A discrete child is explained by straight lines, as if it were jointly normal with its parents: then tables and
-        numbers favour neither direction between them, which a release of products could not tell fairly.
+        The search explains a discrete child by straight lines, as if it were jointly normal with its parents: then
+        tables and numbers favour neither direction between them, which a release of products could not tell fairly.
         """
         features, chosen = self._release.features, list(members(parents))
         width = features.width
         used = [
             [column for column in range(node * width, (node + 1) * width) if features.used[column]] for node in chosen
         ]
-        if child in self._discrete:
+        if straight:
             used = [each if node in self._discrete else each[:1] for node, each in zip(chosen, used, strict=True)]
             columns = [column for each in used for column in each]
             return columns, [len(columns)]
@@ -211,10 +225,60 @@ class ReleasedScores(Scores):
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         """Compare sums of scores, with standard errors from the release itself.
 
+        What straight lines leave of a discrete variable may be bent, and others that follow the same causes then seem
+        to explain it. So it is explained by all functions, too, and the less sure of the answers counts.
+        """
+        found = self._compare(families, terms, bent=False)
+        if self._discrete:
+            for asked in (families, self._given_numbers(families, terms)):
+                other = self._compare(asked, terms, bent=True)
+                less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
+                found = np.where(less, other, found)
+        difference, error = found
+        if self._discrete:
+            error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
+        return Comparison(difference, error, error, np.zeros(len(terms)), np.zeros(len(terms)))
+
+    def _given_numbers(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> list[Family]:
+        """Return the families with all numbers as further parents, but for those that their comparisons are about.
+
+        The search may miss a cause whose effect on a discrete variable is bent. An edge is there given all others, too.
+        """
+        numbers = sum(1 << node for node in range(self.nodes) if node not in self._discrete)
+        about = [0] * len(families)
+        for row in terms:
+            compared = np.flatnonzero(row).tolist()
+            for child in {families[k][0] for k in compared}:
+                chosen = [k for k in compared if families[k][0] == child]
+                changed = reduce(xor, [families[k][1] for k in chosen])
+                for k in chosen:
+                    about[k] |= changed
+        return [
+            (child, parents | numbers & ~about[k] & ~(1 << child)) if child in self._discrete else (child, parents)
+            for k, (child, parents) in enumerate(families)
+        ]
+
+    def _turns_discrete(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> Bool[np.ndarray, " comparison"]:
+        """Say which comparisons change the parents of several variables, a discrete one among them.
+
+        Which of these graphs is better rests on how a discrete variable follows from its causes, and products of
+        functions do not tell enough of this.
+        """
+        children = np.array([child for child, _ in families])
+        changed = np.array([(terms[:, children == node] != 0).any(axis=1) for node in range(self.nodes)])
+        return (changed.sum(axis=0) > 1) & changed[self._discrete].any(axis=0)
+
+    def _compare(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"], *, bent: bool
+    ) -> Float[np.ndarray, "2 comparison"]:
+        """Return differences and standard errors.
+
         A residual is a combination v of all functions, of variance q = vᵀCv. Over rows, if residuals are normal, the
         covariance of ½ log q of two families is half their squared correlation; the noise E adds vᵀEv to q.
         """
-        regressions = [self._regression(family) for family in families]
+        regressions = [self._regression(family, bent=bent) for family in families]
         difference = terms @ np.array([each.score for each in regressions])
         owner = np.repeat(np.arange(len(families)), [len(each.residuals) for each in regressions])
         vectors = np.concatenate([each.residuals for each in regressions])
@@ -222,10 +286,12 @@ class ReleasedScores(Scores):
         between = vectors @ self._release.correlations @ vectors.T
         variances = between.diagonal()
         over_rows = (between**2 / np.outer(variances, variances)) / (2 * self._release.rows)
+        # where noise rules, edges were chosen for the noise in them
+        chosen = 1 + min(2 * self._release.noise_share, 1.0)
         overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
         of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
-        error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + of_noise, signs), 0.0))
-        return Comparison(difference, error, error, np.zeros(len(terms)), np.zeros(len(terms)))
+        error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + chosen**2 * of_noise, signs), 0.0))
+        return np.array([difference, error])
 
 
 @dataclass(frozen=True)
