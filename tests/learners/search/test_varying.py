@@ -76,7 +76,7 @@ def test_the_result_names_variables_that_have_other_causes_at_some_sites():
 
 def test_numbers_of_few_sites_are_not_told():
     counts, pairs = np.array([0.0, 2.0, 3.0]), np.zeros((3, 3))
-    nothing = dict.fromkeys(Checks._fields, np.zeros(3)) | {"copies": pairs, "together": pairs}
+    nothing: dict[str, np.ndarray] = dict.fromkeys(Checks._fields, np.zeros(3)) | {"copies": pairs, "together": pairs}
     nothing["imprecise"] = np.zeros((len(SHARES), 3, 3))
     checks = Checks(**nothing | {"sites_differing": counts, "misfit": counts, "standing": np.diag(counts)})
     told = checks.told_of(3)
@@ -89,7 +89,9 @@ def test_the_error_over_sites_is_that_of_a_sum_of_shares():
     rows, differences = np.array([100, 200, 300]), np.array([0.1, -0.2, 0.3])
     shares = rows / 600
     parts = [spread_of_site(np.array([each]), count) for each, count in zip(differences, rows.tolist(), strict=True)]
-    answer = {name: sum(w * part[name] for w, part in zip(shares, parts, strict=True)) for name in parts[0]}
+    answer = {
+        name: np.sum([w * part[name] for w, part in zip(shares, parts, strict=True)], axis=0) for name in parts[0]
+    }
     expected = np.sqrt((shares**2 * (differences - 0.05) ** 2).sum() * 3 / 2)
     np.testing.assert_allclose(error_over_sites(answer, np.array([0.05]), 600, 3), expected)
 
@@ -103,6 +105,6 @@ def test_one_site_that_differs_makes_no_direction_sure(changed, directed):
         cause = rng.normal(size=300) * (2.5 if k < changed else 1) + (1.5 * k if k < changed else 0)
         tables[f"s{k}"] = pd.DataFrame({"a": cause, "b": 0.8 * cause + rng.normal(size=300)})
     learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables)
-    (edge,) = learned.edge_evidence_.itertuples()
-    assert (edge.cause, edge.effect, edge.directed) == ("a", "b", directed)
-    assert edge.by_changes > 0.5 * edge.reversed
+    (edge,) = learned.edge_evidence_.to_dict("records")
+    assert (edge["cause"], edge["effect"], edge["directed"]) == ("a", "b", directed)
+    assert edge["by_changes"] > 0.5 * edge["reversed"]
