@@ -131,7 +131,7 @@ def test_figures_survive_a_file(of_moments, tmp_path):
 def test_what_few_numbers_of_a_table_tell_is_near_guessing(of_moments, of_scores):
     for found in (of_moments[2], of_scores):
         assert found.membership.auc == pytest.approx(0.55, abs=0.15)
-        assert found.hidden_value.error > 0.5 * found.hidden_value.others
+        assert found.hidden_value.error > 0.4 * found.hidden_value.others  # of four rows
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_the_noise_of_a_sum_has_the_planned_deviation(sites):
 def test_the_systems_noise_is_normal_and_never_the_same():
     first, second = system_noise(50_000), system_noise(50_000)
     assert kstest(first, "norm").pvalue > 1e-6
-    assert not np.isin(first, second).any()
+    assert not np.isin(first[:100], second[:100]).any()  # of more than 2³⁰ steps each, 50,000 share some by chance
     assert np.isfinite(first).all()
     assert system_noise(0).shape == (0,)
 

@@ -24,7 +24,7 @@ class CountingFederation:
         >>> with learner.in_process(silos) as federation:
         ...     counting = CountingFederation(federation)
         ...     _ = learner.fit_federation(counting, silos[0].columns)
-        >>> counting.numbers["search.means"], counting.total < 4 * 300 / 4
+        >>> counting.numbers["search.means"], counting.total < 4 * 300 / 2
         (4, True)
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from scipy.special import softmax
 
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
-from feddag.federation.tasks import TaskSpec
 from feddag.learners.search import tasks
 from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
@@ -32,30 +30,17 @@ class CommonScores(OwnScores):
         self._frame: dict[str, np.ndarray] = {}
         """The mean and the deviation of all rows, with which every site standardises."""
         self._covariances: Float[np.ndarray, "node node"] = np.zeros((0, 0))
-        self._under_way: dict[str, dict[str, np.ndarray]] = {}
-        """Answers of a score that takes several rounds, until it is there."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that sites have answered."""
         document, arrays = super().snapshot()
         arrays |= prefixed("frame", self._frame) | {"covariances": self._covariances}
-        for k, answer in enumerate(self._under_way.values()):
-            arrays |= prefixed(f"under way/{k}", answer)
-        return document | {"under_way": list(self._under_way)}, arrays
+        return document, arrays
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
         super().restore(document, arrays)
         self._frame, self._covariances = under("frame", arrays), arrays["covariances"]
-        self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
-
-    def _ask_once(self, task: TaskSpec, asked: Arrays) -> dict[str, np.ndarray]:
-        """Ask sites, unless a search that was interrupted has done so."""
-        parts = [task.name.encode(), *(asked[name].tobytes() for name in sorted(asked))]
-        key = hashlib.sha256(b"".join(parts)).hexdigest()
-        if key not in self._under_way:
-            self._under_way[key] = self._ask(task, asked)
-        return self._under_way[key]
 
     def _common_frame(self) -> dict[str, np.ndarray]:
         if not self._frame:
@@ -134,7 +119,6 @@ class AutoScores(CommonScores):
         of_sites = self._ask(
             tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
         )
-        self._under_way.clear()
         mean = of_sites["site_first"] / of_sites["site_rows"]
         error = error_over_sites(of_sites, mean, self.rows, self._sites)
         return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}

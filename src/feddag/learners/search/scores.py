@@ -79,6 +79,8 @@ class Scores(ABC):
         """The variables that experiments set somewhere; None where no site has experiments."""
         self._compared: dict[str, Comparison] = {}
         self._checked: dict[str, Checks] = {}
+        self._under_way: dict[str, dict[str, np.ndarray]] = {}
+        """Answers of what takes several rounds, until it is there."""
 
     @property
     def neighbourhood(self) -> dict[Family, Float[np.ndarray, " node"]]:
@@ -154,7 +156,14 @@ class Scores(ABC):
             arrays |= prefixed(f"compared/{k}", comparison._asdict())
         for k, checks in enumerate(self._checked.values()):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
-        document = {"references": len(self._known), "rows": self._rows, "discrete": self._discrete}
+        for k, answer in enumerate(self._under_way.values()):
+            arrays |= prefixed(f"under way/{k}", answer)
+        document = {
+            "references": len(self._known),
+            "under_way": list(self._under_way),
+            "rows": self._rows,
+            "discrete": self._discrete,
+        }
         document |= {"targets": self._targets, "compared": list(self._compared), "checked": list(self._checked)}
         return document, arrays
 
@@ -165,6 +174,7 @@ class Scores(ABC):
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
         self._checked = {key: Checks(**under(f"checked/{k}", arrays)) for k, key in enumerate(document["checked"])}
+        self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
         self._known = []
         for k in range(document["references"]):
             neighbourhood, joint = (
@@ -178,6 +188,7 @@ class Scores(ABC):
         key = hashlib.sha256(repr(families).encode() + terms.tobytes()).hexdigest()
         if key not in self._compared:
             self._compared[key] = self._ask_to_compare(families, terms)
+            self._under_way.clear()
         return self._compared[key]
 
     def check(self, dag: Int8[np.ndarray, "node node"]) -> Checks:
@@ -185,8 +196,9 @@ class Scores(ABC):
         key = hashlib.sha256(dag.tobytes()).hexdigest()
         if key not in self._checked:
             differing, sites_differing = self._differing(dag)
-            found = Checks.of(self._ask(tasks.CHECKS, {"dag": dag.astype(np.uint8)}), dag, self.rows)
-            fit = self._ask(tasks.GRAPH_FIT, {"dag": dag.astype(np.uint8)})
+            asked = {"dag": dag.astype(np.uint8)}
+            found = Checks.of(self._ask_once(tasks.CHECKS, asked), dag, self.rows)
+            fit = self._ask(tasks.GRAPH_FIT, asked)
             standing = np.zeros(dag.shape)
             standing[tuple(np.argwhere(dag).T)] = self._count(fit["standing"])
             self._checked[key] = found._replace(
@@ -195,6 +207,7 @@ class Scores(ABC):
                 misfit=self._count(fit["misfit"]),
                 standing=standing,
             )
+            self._under_way.clear()
         return self._checked[key]
 
     def _differing(
@@ -203,6 +216,14 @@ class Scores(ABC):
         """Return the log-evidence that some sites differ in each variable's mechanism, and how many; 0 if unknown."""
         del dag
         return np.zeros(self.nodes), np.zeros(self.nodes)
+
+    def _ask_once(self, task: TaskSpec, asked: Arrays) -> dict[str, np.ndarray]:
+        """Ask sites, unless a search that was interrupted has done so."""
+        parts = [task.name.encode(), *(asked[name].tobytes() for name in sorted(asked))]
+        key = hashlib.sha256(b"".join(parts)).hexdigest()
+        if key not in self._under_way:
+            self._under_way[key] = self._ask(task, asked)
+        return self._under_way[key]
 
     def _count(self, shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
         """Return numbers of sites: a secure sum adds a little."""
@@ -259,7 +280,7 @@ class OwnScores(Scores):
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        answer = self._ask(tasks.COMPARISONS, self._task(families) | {"terms": terms})
+        answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         return answer["difference"], answer | {"site_mean": answer["difference"]}
 
     def _task(self, families: Sequence[Family]) -> dict[str, np.ndarray]:

@@ -181,7 +181,7 @@ class OwnMechanisms(FamilySite):
     def _together(self, dag: Int[np.ndarray, "node node"], residuals: Float[np.ndarray, "row number"]) -> Arrays:
         """Say for each edge between continuous variables how far their residuals go together.
 
-        And whether errors of measurement would explain it.
+        And whether errors of measurement would explain it, unless all noise is assumed to be of one variance.
         """
         edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
         told = np.isin(edges, numbers).all(axis=1)
@@ -190,6 +190,7 @@ class OwnMechanisms(FamilySite):
         imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any():
             together[told] = products(residuals[:, causes], residuals[:, effects])
+        if told.any() and not self._equal_noise:
             adjacent = (dag | dag.T)[np.ix_(numbers, numbers)] > 0
             pairs = np.column_stack([causes, effects])
             imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs)
