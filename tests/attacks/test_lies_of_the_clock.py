@@ -90,7 +90,7 @@ def test_a_decision_holds_for_all_sites_and_once_and_for_all(tmp_path):
     assert set(result.refusals) == {"question", "course"}
 
 
-@pytest.mark.parametrize("more_searches", [0, 2])
+@pytest.mark.parametrize("more_searches", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_a_server_that_lies_about_the_time_ends_the_search_earlier_or_later_and_no_more(tmp_path, more_searches):
     decisions = {f"search {number}": number < 2 + more_searches for number in range(2, 6)}
     assert questions(tmp_path / "timed", TIMED, decisions) == questions(

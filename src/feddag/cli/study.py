@@ -125,8 +125,10 @@ def _show_network(console: Console, study: Study) -> None:
     except FeddagError as error:
         console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
         return
+    with Console(stderr=True).status("Counting the numbers that leave each site, on made-up tables"):
+        released = describe_release(study)
     console.print("Over a network:", markup=False)
-    for line in [*describe_terms(study), *describe_release(study)]:
+    for line in [*describe_terms(study), *released]:
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 

@@ -123,6 +123,7 @@ def test_a_proxy_that_refuses_and_a_server_that_is_not_there_are_told_apart(tmp_
         proxy.check("localhost", allowed)
 
 
+@pytest.mark.slow  # .ci/run runs it
 def test_a_command_with_a_proxy_that_is_not_there_ends_at_once(tmp_path):
     federation = Federation(tmp_path, 'name = "notears"', sites=3)
     port = free_port()

@@ -12,7 +12,8 @@ from feddag.federation.policy import Policy
 from feddag.federation.site_endpoint import audit_log
 from feddag.trust import edge_stability
 
-SEARCH = 'name = "search"\nparameters = { restarts = 0 }'
+SEARCH = 'name = "search"\nparameters = { restarts = 0, sharing = "graph" }'
+DEFAULT_SEARCH = 'name = "search"\nparameters = { restarts = 0 }'
 BOOTSTRAPS = "[trust]\nbootstraps = 3\n"
 
 
@@ -23,6 +24,7 @@ def silos_of(study):
 @pytest.mark.parametrize(
     ("method", "secure", "data"),
     [
+        pytest.param(DEFAULT_SEARCH, True, "", marks=pytest.mark.slow),
         (SEARCH, True, ""),
         ('name = "notears"', False, '[data]\nscale = "federated"\n'),
         (LINEAR, True, ""),

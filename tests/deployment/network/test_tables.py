@@ -88,7 +88,10 @@ def test_a_column_in_another_unit_is_told_and_its_site_by_itself_alone(tmp_path)
     assert not any("its spread" in own(net, name) for name in NAMES if name != odd)
 
 
-@pytest.mark.parametrize(("sites", "where"), [(NAMES, "at all sites"), (NAMES[:3], "at some sites")])
+@pytest.mark.parametrize(
+    ("sites", "where"),
+    [pytest.param(NAMES, "at all sites", marks=pytest.mark.slow), (NAMES[:3], "at some sites")],
+)
 def test_a_column_that_is_twice_another_is_told(tmp_path, sites, where):
     change = with_column(COLUMNS[3], lambda frame: 3 - 2 * frame[COLUMNS[1]])
     net = NetOf(
