@@ -133,7 +133,8 @@ def without_error(store: Store) -> str:
     right = {key: sum(each[seed] == 0 for each in by_setting for seed in seeds) for key, by_setting in found.items()}
     text = (
         f"Of {len(smaller) * len(seeds)} simulated graphs of 10 variables ({len(smaller)} of the paper's settings, "
-        f"{len(seeds)} seed{'s' * (len(seeds) > 1)}), the search finds {right['the search', 'raw']} without an error, and FedDAG "
+        f"{len(seeds)} seed{'s' * (len(seeds) > 1)}),"
+        f" the search finds {right['the search', 'raw']} without an error, and FedDAG "
         f"{right['FedDAG', 'raw']}; with every column standardised, {right['the search', 'standardised']} and "
         f"{right['FedDAG', 'standardised']}. [docs/search.md](docs/search.md) has the figures of every setting."
     )
