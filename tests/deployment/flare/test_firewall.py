@@ -39,7 +39,11 @@ def serving(folder: Path, port: int, *command: object) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # a proxy may wait for connections that are still open
+            process.kill()
+            process.wait()
 
 
 def answers(port: int) -> bool:
