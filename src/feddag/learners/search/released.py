@@ -217,11 +217,6 @@ class ReleasedScores(Scores):
                 columns += range(start, start + several)
         return columns, ends if len(columns) == ends[0] else [*ends, len(columns)]
 
-    def _comparisons(
-        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
-    ) -> tuple[Float[np.ndarray, " comparison"], dict[str, np.ndarray]]:
-        raise NotImplementedError  # `_ask_to_compare` needs no sites
-
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         """Compare sums of scores, with standard errors from the release itself.
 

@@ -229,31 +229,16 @@ class Scores(ABC):
         """Return numbers of sites: a secure sum adds a little."""
         return np.round(shares * self._sites)
 
-    def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
-        difference, answer = self._comparisons(families, terms)
-        errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
-        over_sites = answer.get("error_over_sites", errors.over_sites)
-        fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
-        excess = excess_fit(-fit, size)
-        return Comparison(
-            difference,
-            errors.over_rows,
-            np.maximum(errors.over_rows, over_sites),
-            excess,
-            difference - answer["difference"],
-        )
+    @abstractmethod
+    def _ask_to_compare(
+        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
+    ) -> Comparison: ...
 
     @abstractmethod
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]: ...
 
     @abstractmethod
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]: ...
-
-    @abstractmethod
-    def _comparisons(
-        self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
-    ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        """Return the differences and the sites' mean answer, with `site_mean`: what sites vary around."""
 
     def _as_arrays(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
         return {
@@ -277,9 +262,24 @@ class OwnScores(Scores):
         scores = self._ask(tasks.SCORES, self._task(families))["scores"]
         return zip(families, scores.tolist(), strict=True)
 
+    def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
+        difference, answer = self._comparisons(families, terms)
+        errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
+        over_sites = answer.get("error_over_sites", errors.over_sites)
+        fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
+        excess = excess_fit(-fit, size)
+        return Comparison(
+            difference,
+            errors.over_rows,
+            np.maximum(errors.over_rows, over_sites),
+            excess,
+            difference - answer["difference"],
+        )
+
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
+        """Return the differences and the sites' mean answer, with `site_mean`: what sites vary around."""
         answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         return answer["difference"], answer | {"site_mean": answer["difference"]}
 
