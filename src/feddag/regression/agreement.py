@@ -78,9 +78,10 @@ class Pull(NamedTuple):
             lines: The centres.
             spread: The covariances of the variables within sites, all sites' mean.
         """
-        levels = self.levels / self.level_weights[:, None]
-        slopes, pulled = lines.slopes.copy(), self.slopes / self.slope_weights[:, None]
+        levels = self.levels / _at_least(self.level_weights)[:, None]
         members = lines.parents
+        slopes, width = lines.slopes.copy(), _width(members, spread)
+        pulled = self.slopes * (width / _at_least(self.slope_weights))[:, None]
         for families, chosen in _of_equal_size(members):
             system = spread[chosen[:, :, None], chosen[:, None, :]] + _RIDGE_OF_STEP * np.eye(chosen.shape[1])
             gradient = pulled[families[:, None], chosen]
@@ -142,6 +143,7 @@ class SiteLines:
         intercepts, log_variances = sums.first / self.rows, np.log(variance)
         excess = self.rows * np.log(variance / self._variance(at_best))
         slope_weights = _weights(excess, np.maximum(parents.sum(axis=1), 1)) / self._variance(at_best)
+        of_parents = _width(parents, self.covariances)  # where parents hardly vary, rows hardly tell a slope
         gap = 2 * (self._log_likelihood(sums, intercepts, log_variances) - self._follow(sums, centre))
         level_weights = _weights(gap, np.full(len(children), 2))
         differences = np.column_stack([intercepts - centre.intercepts, log_variances - centre.log_variances])
@@ -149,7 +151,7 @@ class SiteLines:
             level_weights[:, None] * differences,
             level_weights,
             (slope_weights / self.rows)[:, None] * self._gradients(children, parents, centre.slopes),
-            slope_weights,
+            slope_weights * of_parents,
         )
 
     def _gradients(
@@ -269,6 +271,17 @@ def _of_equal_size(
     for size in np.unique(sizes).tolist():
         families = np.flatnonzero(sizes == size)
         yield families, np.nonzero(parents[families])[1].reshape(len(families), size)
+
+
+def _width(parents: Bool[np.ndarray, "family node"], spread: Float[np.ndarray, "node node"]) -> Float[np.ndarray, " family"]:
+    """Return the mean variance of each family's parents; 1 without any."""
+    counts = parents.sum(axis=1)
+    return np.where(counts > 0, (parents @ spread.diagonal()) / np.maximum(counts, 1), 1.0)
+
+
+def _at_least(weights: Float[np.ndarray, " family"]) -> Float[np.ndarray, " family"]:
+    """Keep weights from 0: where no site pulls, a centre stays."""
+    return np.maximum(weights, 1e-12)
 
 
 def _weights(

@@ -119,8 +119,7 @@ class AutoScores(CommonScores):
         of_sites = self._ask(
             tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
         )
-        mean = of_sites["site_first"] / of_sites["site_rows"]
-        error = error_over_sites(of_sites, mean, self.rows, self._sites)
+        error = error_over_sites(of_sites, self.rows, self._sites)
         return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}
 
 

@@ -196,12 +196,10 @@ class EvidenceSearch(FederatedLearner):
         """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
-        if silo.targets is not None:
-            self.check_interventions(silo.is_target, silo.columns)
-            return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
-        if self._compares and not any(kind.discrete for kind in silo.kinds):
-            return DifferingMechanisms(silo, common=self.sharing == "all")
-        return self._own_mechanisms(silo)
+        if silo.targets is None:
+            return self._mechanisms(silo)
+        self.check_interventions(silo.is_experimental, silo.columns)
+        return SiteWithExperiments(silo, silo.targets, self._mechanisms)
 
     @property
     def _compares(self) -> bool:
@@ -213,11 +211,12 @@ class EvidenceSearch(FederatedLearner):
         """What leaves a site, as policies name it: comparing straight lines takes means and covariances."""
         return "moments" if self._compares else "graph"
 
-    def _own_mechanisms(self, silo: Silo) -> OwnMechanisms:
+    def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        common = self.sharing == "all" and self.noise == "free"
-        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=common)
+        if self._compares:
+            return DifferingMechanisms(silo, common=self.sharing == "all")
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal")
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
         """Refuse experiments with noise of equal variance: that of a variable that was set is its own."""

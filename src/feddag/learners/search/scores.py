@@ -124,7 +124,7 @@ class Scores(ABC):
     @property
     def _scored_by_sites(self) -> bool:
         """Whether each site scores all families itself, whatever is shared."""
-        return bool(self.discrete) or self._targets is not None
+        return bool(self.discrete)
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
         """Ask sites for neighbourhoods that are not known yet."""

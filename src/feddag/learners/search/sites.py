@@ -5,7 +5,7 @@ This is all that ever touches a site's data, whichever engine carries the tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -74,6 +74,8 @@ class OwnMechanisms(FamilySite):
         super().__init__(silo)
         self._equal_noise = equal_noise
         self._common = self._predicts = common
+        self._may_share = ~np.isin(silo.columns, silo.changed).astype(bool)
+        """Of each variable whether this site may have its mechanism in common with others."""
         self._variances = silo.values.var(axis=0)
         self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
@@ -128,7 +130,7 @@ class OwnMechanisms(FamilySite):
         The rest of its rows are judged by how well all others predict them: the less, the longer their tails.
         """
         saved = (1 - 1 / self._sites) * (fit.predictive - fit.with_normal_noise)
-        return saved / self._caution[arrays["children"]]
+        return self._may_share[arrays["children"]] * saved / self._caution[arrays["children"]]
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
         scores, losses, of_tables = self._with_rows(arrays)
@@ -253,12 +255,17 @@ class DifferingMechanisms(OwnMechanisms):
 
     def _pulls(self, arrays: Arrays) -> dict[str, np.ndarray]:
         centre = tasks.lines_of(arrays)
-        pull = self._of_frame(arrays).pull(arrays["children"], centre)
-        return pull._asdict() | {"slopes": pull.slopes[centre.parents]}
+        pull = self._of_shared(arrays, self._of_frame(arrays).pull(arrays["children"], centre)._asdict())
+        return pull | {"slopes": pull["slopes"][centre.parents]}
 
     def _agreement(self, arrays: Arrays) -> dict[str, np.ndarray]:
         found = self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays))
-        return {name: each / len(self._values) for name, each in found._asdict().items()}
+        return self._of_shared(arrays, {name: each / len(self._values) for name, each in found._asdict().items()})
+
+    def _of_shared(self, arrays: Arrays, found: Arrays) -> dict[str, np.ndarray]:
+        """Say nothing of mechanisms that were changed here: they are this site's own, at no price for that."""
+        shared = self._may_share[arrays["children"]].astype(float)
+        return {name: (each.T * shared).T for name, each in found.items()}
 
     def _site_differences(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Compare graphs by this site's own scores and by what the accounts of common mechanisms add to them."""
@@ -271,15 +278,20 @@ class DifferingMechanisms(OwnMechanisms):
     def _deviations(self, arrays: Arrays) -> Answer:
         """Say in which families this site's rows do not follow the common lines, and tell its operator."""
         differs = self._of_frame(arrays).differs(arrays["children"], tasks.lines_of(arrays))
-        named = ", ".join(self._columns[child] for child in arrays["children"][differs])
-        notes = (f"this site differs from the others in how {named} comes about",) if named else ()
-        return Answer(1.0, {"differing": differs.astype(float)}, notes)
+        return deviations(self._columns, arrays, (differs & self._may_share[arrays["children"]]).astype(float))
 
     def _of_frame(self, arrays: Arrays) -> SiteLines:
         return self._lines(arrays["origin"].tobytes(), arrays["scale"].tobytes())
 
     def _lines_given(self, origin: bytes, scale: bytes) -> SiteLines:
         return SiteLines((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
+
+
+def deviations(columns: Sequence[str], arrays: Arrays, differs: Float[np.ndarray, " family"]) -> Answer:
+    """Answer in which families a site differs, and tell its operator."""
+    named = ", ".join(columns[child] for child in arrays["children"][differs > 0])
+    notes = (f"this site differs from the others in how {named} comes about",) if named else ()
+    return Answer(1.0, {"differing": differs}, notes)
 
 
 def _families(arrays: Arrays) -> tuple[Int[np.ndarray, " family"], Bool[np.ndarray, "family node"]]:

@@ -27,6 +27,10 @@ from feddag.regression.residual_pairs import DEGREES
 
 Sharing = Literal["auto", "graph", "all"]
 
+_ALIKE_ROWS = Output(
+    "for each comparison the number of rows, if no experiment set or changed a variable of it; 0 otherwise",
+    ("comparison",),
+)
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
 ROWS = TaskSpec(
     "search.rows",
@@ -74,10 +78,7 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
-        "alike_rows": Output(
-            "for each comparison the number of rows, if no experiment set a variable of it; 0 otherwise",
-            ("comparison",),
-        ),
+        "alike_rows": _ALIKE_ROWS,
         "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
         "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },
@@ -123,6 +124,7 @@ SITE_DIFFERENCES = TaskSpec(
         "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
         "site_second": Output("for each comparison the square of it times the site's rows", ("comparison",)),
         "site_rows": Output("the number of rows"),
+        "alike_rows": _ALIKE_ROWS,
     },
 )
 TASKS = (
