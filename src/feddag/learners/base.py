@@ -190,9 +190,9 @@ class Learner(BaseEstimator, ABC):
             return
         able = [name for name, method in METHODS.items() if method.learner()(**method.defaults).takes_interventions]
         raise FeddagError(
-            f"Experiments set {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no experiments: it "
-            f"would take their values for what causes made. Choose the method {' or '.join(able)}, or leave out these "
-            "rows and declare no experiments."
+            f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no "
+            "experiments: it would take its values for what causes made as elsewhere. Choose the method "
+            f"{' or '.join(able)}, or leave out these rows and declare no experiments."
         )
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:

@@ -64,7 +64,8 @@ def _of_site(site: str, given: Any) -> Interventions:
         return Interventions(column=given)
     if isinstance(given, Mapping):
         return _of_keys(site, given)
-    return Interventions(_names(f"interventions of site {site!r}", given))
+    others = f", the name of the column that names each row's targets, or a mapping with {', '.join(_KEYS)}"
+    return Interventions(_names(f"interventions of site {site!r}", given, others))
 
 
 def _of_keys(site: str, given: Mapping[Any, Any]) -> Interventions:
@@ -77,20 +78,13 @@ def _of_keys(site: str, given: Mapping[Any, Any]) -> Interventions:
             f"targets of site {site!r} must be the name of the column that names each row's targets. "
             f"Got {column!r} instead."
         )
-    intervened, changed = (
-        _names(f"{key} of site {site!r}", given.get(key, ())) for key in ("intervened", "changed")
-    )
+    intervened, changed = (_names(f"{key} of site {site!r}", given.get(key, ())) for key in ("intervened", "changed"))
     return refuse_both(f"Site {site!r}", Interventions(intervened, column, changed))
 
 
-def _names(where: str, given: Any) -> tuple[str, ...]:
+def _names(where: str, given: Any, others: str = "") -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
-        raise FeddagError(
-            f"{where} must be a list of variables, or the name of the column that names each row's targets. "
-            f"Got {given!r} instead."
-            if where.startswith("interventions")
-            else f"{where} must be a list of variables. Got {given!r} instead."
-        )
+        raise FeddagError(f"{where} must be a list of variables{others}. Got {given!r} instead.")
     return tuple(given)
 
 
@@ -99,8 +93,8 @@ def refuse_both(where: str, interventions: Interventions) -> Interventions:
     for name in interventions.changed:
         if name in interventions.intervened:
             raise FeddagError(
-                f"{where}: {name!r} is in intervened and in changed. Leave it in intervened if the experiment set it, so "
-                "that its causes did not act, and in changed if they still act."
+                f"{where}: {name!r} is in intervened and in changed. Leave it in intervened if its causes did not act, "
+                "and in changed if they did, in another way."
             )
     return interventions
 

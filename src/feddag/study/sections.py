@@ -86,6 +86,11 @@ def read_sites(table: Table, variables: list[str]) -> tuple[SiteTerms, ...]:
                 f"{table.source}: {variable!r} is in sites.NAME.intervened of every site, so that nothing tells its "
                 f"causes. Name a site where it was not set, or leave out the variable."
             )
+        if found and all(variable in site.interventions.experimental for site in found):
+            raise FeddagError(
+                f"{table.source}: {variable!r} is in sites.NAME.changed of every site, or of all in which it was not "
+                f"set, so that no site has its mechanism in common with others. Leave it out of changed."
+            )
     return tuple(found)
 
 
@@ -104,7 +109,7 @@ def _interventions(terms: Table, variables: list[str], called: list[str]) -> Int
             "each row's targets."
         )
     intervened, changed = (tuple(sorted(names)) for names in named.values())
-    return refuse_both(terms.source, Interventions(intervened, column, changed))
+    return refuse_both(terms.where("").rstrip("."), Interventions(intervened, column, changed))
 
 
 def read_federation(table: Table, sites: int) -> FederationTerms:

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.search import tasks
+from feddag.learners.search.differences import Differences
 from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
 from feddag.regression.comparison import error_over_sites
@@ -50,16 +51,17 @@ class CommonScores(OwnScores):
             self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
         return self._frame
 
-    def _differing(
-        self, dag: Int8[np.ndarray, "node node"]
-    ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
-        if self._scored_by_sites or self._sites == 1:
-            return super()._differing(dag)
+    def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
+        if self.discrete or self._sites == 1:
+            return super()._ask_for_differences(dag)
         asked = self._task(families_of(dag)) | self._common_frame()
         lines = self._lines(asked)
         found = self._agreement(asked, lines)
         answer = self._ask_once(tasks.DEVIATIONS, {**asked, **_as_arrays(lines)})
-        return self.rows * (found.some - found.every), self._count(answer["differing"])
+        self._under_way.clear()
+        totals = {name: self._sites * answer[name] for name in ("at_once", "distance", "parameters")}
+        evidence = self.rows * (found.some - found.every)
+        return Differences(evidence, self._count(answer["differing"]), **totals)
 
     def _lines(self, asked: Arrays) -> Lines:
         """Return the straight lines that most sites have in common: sites pull them towards their own."""
@@ -85,6 +87,11 @@ class AutoScores(CommonScores):
     (`regression.agreement`), and the rest is each site's own. By the third, all sites have all in common: then
     they have the line in common, too. The last two take a few rounds more, in which sites move the common line.
     """
+
+    def misled(self, dag: Int8[np.ndarray, "node node"]) -> bool:
+        """Say whether sites differ everywhere, or in many mechanisms at once: then these tell no direction."""
+        found = self.differences(dag)
+        return not self._scored_by_sites and (found.vary_everywhere or found.come_together(self._sites))
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         if not self._scored_by_sites:

@@ -14,18 +14,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
 from feddag.learners.search.graph_fit import answer_graph_fit
-from feddag.learners.search.sites import OwnMechanisms, deviations
-from feddag.regression.comparison import spread, spread_of_site
+from feddag.learners.search.sites import OwnMechanisms, compare, deviations
+from feddag.regression.comparison import spread_of_site
 from feddag.regression.residual_checks import Dependence
 from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.interventions import FEWEST_ROWS, scored_rows
-
 
 _OF_ALL_ROWS = (*(spec.name for spec in tasks.MOMENTS.specs), tasks.COVARIANCES.name)
 _OF_FAMILIES = {
@@ -80,24 +79,27 @@ class SiteWithExperiments(Stateless):
 
     def answer(self, task: Task) -> Answer:
         """Answer a task of the search."""
-        if task.name == tasks.ROWS.name:
-            answer = self._all_rows.answer(task)
-            return replace(answer, arrays={**answer.arrays, "scored_rows": self._scored_rows.astype(float)})
         if task.name in _OF_ALL_ROWS:
             return self._all_rows.answer(task)
-        if task.name in _OF_FAMILIES:
-            return Answer(float(self._rows), self._of_families(task))
-        if task.name == tasks.DEVIATIONS.name:
-            return self._deviations(task)
-        if task.name == tasks.SITE_DIFFERENCES.name:
-            return Answer(float(self._rows), self._site_differences(task))
-        if task.name == tasks.COMPARISONS.name:
-            return Answer(float(self._rows), self._compare(task))
-        if task.name == tasks.CHECKS.name:
-            return Answer(float(self._rows), self._check(task))
-        if task.name == tasks.GRAPH_FIT.name:
-            return answer_graph_fit(self, task, self._columns, self._rows)
-        raise unknown_task(self.name, task, [each.name for each in tasks.TASKS])
+        counted_alone = {
+            tasks.ROWS.name: self._count_rows,
+            tasks.DEVIATIONS.name: self._deviations,
+            tasks.GRAPH_FIT.name: lambda task: answer_graph_fit(self, task, self._columns, self._rows),
+        }
+        if task.name in counted_alone:
+            return counted_alone[task.name](task)
+        by_rows = dict.fromkeys(_OF_FAMILIES, self._of_families) | {
+            tasks.SITE_DIFFERENCES.name: self._site_differences,
+            tasks.COMPARISONS.name: self._compare,
+            tasks.CHECKS.name: self._check,
+        }
+        if task.name in by_rows:
+            return Answer(float(self._rows), by_rows[task.name](task))
+        raise unknown_task(self.name, task, [*_OF_ALL_ROWS, *counted_alone, *by_rows])
+
+    def _count_rows(self, task: Task) -> Answer:
+        answer = self._all_rows.answer(task)
+        return replace(answer, arrays={**answer.arrays, "scored_rows": self._scored_rows.astype(float)})
 
     def _by_part(self, children: Int[np.ndarray, " family"]) -> Iterator[tuple[_Part, Int[np.ndarray, " chosen"]]]:
         """Take the families of each part's variables."""
@@ -125,10 +127,14 @@ class SiteWithExperiments(Stateless):
         return found | ({"slopes": found["slopes"][parents]} if "slopes" in found else {})
 
     def _deviations(self, task: Task) -> Answer:
-        differs = np.zeros(len(task.arrays["children"]))
-        for part, families in self._by_part(task.arrays["children"]):
-            differs[families] = part.site.answer(_about(task, families)).arrays["differing"]
-        return deviations(self._columns, task.arrays, differs)
+        children = task.arrays["children"]
+        differs, distance, parameters = np.zeros(len(children)), 0.0, 0.0
+        for part, families in self._by_part(children):
+            answer = part.site.answer(_about(task, families)).arrays
+            differs[families] = answer["differing"]
+            distance += float(answer["distance"])
+            parameters += float(answer["parameters"])
+        return deviations(self._columns, children, differs, distance, parameters)
 
     def _site_differences(self, task: Task) -> dict[str, np.ndarray]:
         children, terms = task.arrays["children"], task.arrays["terms"].astype(float)
@@ -146,23 +152,25 @@ class SiteWithExperiments(Stateless):
         children, terms = task.arrays["children"], task.arrays["terms"].astype(float)
         chosen = evenly_spaced(self._rows, MOST_ROWS)
         scores, losses = np.zeros(len(children)), np.zeros((len(chosen), len(children)))
-        more: dict[str, np.ndarray] = {}
+        more = {name: np.zeros(len(children)) for name in ("lines", "curves")}
         if "discrete" in self._all_rows.answer(replace(task, name=tasks.ROWS.name)).arrays:
-            more = {name: np.zeros(len(children)) for name in tasks.OF_TABLES}
+            more |= {name: np.zeros(len(children)) for name in tasks.OF_TABLES}
         for part, families in self._by_part(children):
             share = len(part.rows) / self._rows
-            of_part, of_rows, of_tables = part.site.score_rows(_about(task, families))
+            of_part, of_rows, of_families = part.site.score_rows(_about(task, families))
             scores[families] = of_part * share
             places = np.searchsorted(part.rows, chosen)
             inside = np.isin(chosen, part.rows)
             # of many rows the part looks at some: each stands for those near it
             nearest = places[inside] * len(of_rows) // len(part.rows)
             losses[np.ix_(np.flatnonzero(inside), families)] = of_rows[nearest]
-            for name, values in of_tables.items():
+            for name, values in of_families.items():
                 more[name][families] = values * share
-        differences = terms @ scores
-        found = {"difference": differences} | spread(differences, losses @ terms.T, self._rows) | more
-        return found | self._unlike_others(found, children, terms)
+        found = compare((scores, losses, more), terms, self._rows)
+        unlike = self._unlike_others(found, children, terms)
+        is_alike = unlike["alike_rows"] > 0
+        by_models = {name: found[name] * is_alike for name in ("of_lines", "of_curves")}
+        return found | unlike | by_models | {"by_design": found["difference"] * ~is_alike}
 
     def _unlike_others(self, found: Arrays, children: np.ndarray, terms: np.ndarray) -> dict[str, np.ndarray]:
         """Leave this site out of how sites vary where experiments make it differ from others."""
