@@ -42,8 +42,8 @@ def check_experiments(study: Study, fewest: int) -> None:
             raise FeddagError(
                 f"{study.source}: experiments set or changed {name!r} at all sites but {', '.join(free)}, so that sums "
                 f"about its causes would be about {len(free)} site{'s' * (len(free) > 1)}, and {fewest} are the fewest "
-                f"that are allowed. Name more sites, leave out {name!r}, or agree on minimum_sites = {len(free)} in the "
-                "study's [federation] and in all policies."
+                f"that are allowed. Name more sites, leave out {name!r}, or agree on minimum_sites = {len(free)} in "
+                "the study's [federation] and in all policies."
             )
 
 

@@ -109,15 +109,17 @@ _LINES = {
     "log_variances": np.zeros(3),
     "slopes": np.array([[0, 0.3, 0], [0, 0, -0.2], [0, 0, 0]]),
 }
-_COMPARED = {
-    tasks.COMMON_SCORES: {},
-    tasks.COVARIANCES: {},
-    tasks.PULLS: _LINES,
-    tasks.AGREEMENT: _LINES,
-    tasks.DEVIATIONS: _LINES,
-    tasks.SITE_DIFFERENCES: _LINES
-    | {"accounts": np.full((3, 2), 0.3), "terms": np.array([[1, -1, 0], [0, 1, 1]], np.int8)},
-}
+_COMPARED = (
+    (tasks.COMMON_SCORES, {}),
+    (tasks.COVARIANCES, {}),
+    (tasks.PULLS, _LINES),
+    (tasks.AGREEMENT, _LINES),
+    (tasks.DEVIATIONS, _LINES),
+    (
+        tasks.SITE_DIFFERENCES,
+        _LINES | {"accounts": np.full((3, 2), 0.3), "terms": np.array([[1, -1, 0], [0, 1, 1]], np.int8)},
+    ),
+)
 
 
 def _comparing(targets, rows=60, changed=()):
@@ -126,12 +128,11 @@ def _comparing(targets, rows=60, changed=()):
     return silo, SiteWithExperiments(silo, targets, lambda part: DifferingMechanisms(part, common=False))
 
 
-@pytest.mark.parametrize("task", _COMPARED, ids=lambda task: task.name)
-def test_without_targets_sites_compare_as_any_do(task):
+@pytest.mark.parametrize(("task", "more"), _COMPARED)
+def test_without_targets_sites_compare_as_any_do(task, more):
     silo, site = _comparing(np.zeros((60, 3), dtype=bool))
-    more = _FRAME | _COMPARED[task]
-    expected = _ask(DifferingMechanisms(silo, common=False), task.name, **more)
-    found = _ask(site, task.name, **more)
+    expected = _ask(DifferingMechanisms(silo, common=False), task.name, **_FRAME, **more)
+    found = _ask(site, task.name, **_FRAME, **more)
     assert found.weight == expected.weight
     for name, values in expected.arrays.items():
         np.testing.assert_allclose(found.arrays[name], values, atol=1e-12)
@@ -160,21 +161,21 @@ def test_a_mechanism_that_was_changed_pulls_no_common_line_and_costs_nothing():
     assert _ask(site, tasks.DEVIATIONS.name, **_FRAME, **far).arrays["differing"].tolist() == [0, 1, 1]
 
 
-def _with_a_changed_cause(rows=200):
-    """A pair whose cause is made in another way at one site of five: straight lines with normal noise."""
+def _with_a_change(of="cause", rows=200):
+    """A pair of straight lines with normal noise, one of which is made in another way at one site of five."""
     rng, tables = np.random.default_rng(4), {}
     for site in "abcde":
-        cause = rng.normal(size=rows) * (2.0 if site == "e" else 1.0) + (1.0 if site == "e" else 0.0)
-        tables[site] = pd.DataFrame({"cause": cause, "effect": 0.8 * cause + rng.normal(size=rows)})
+        cause = rng.normal(size=rows)
+        if (site, of) == ("e", "cause"):
+            cause = 1 + 2 * cause
+        slope = -0.8 if (site, of) == ("e", "effect") else 0.8
+        tables[site] = pd.DataFrame({"cause": cause, "effect": slope * cause + rng.normal(size=rows)})
     return tables
 
 
 @pytest.mark.parametrize("changed", ["cause", "effect"])
 def test_a_mechanism_that_is_declared_to_be_changed_tells_a_direction(changed):
-    learner, tables = feddag.EvidenceSearch(restarts=0, workers=1), _with_a_changed_cause()
-    if changed == "effect":
-        rows = tables["e"]
-        tables["e"] = rows.assign(cause=(rows.cause - 1) / 2, effect=-0.5 * (rows.cause - 1) + rows.effect)
+    learner, tables = feddag.EvidenceSearch(restarts=0, workers=1), _with_a_change(of=changed)
     assert not learner.fit(tables).graph_.edges
     learned = learner.fit(tables, interventions={"e": {"changed": [changed]}})
     assert learned.graph_.edges == [("cause", "effect")]
@@ -182,7 +183,7 @@ def test_a_mechanism_that_is_declared_to_be_changed_tells_a_direction(changed):
 
 
 def test_a_mechanism_declared_to_be_changed_everywhere_is_every_sites_own():
-    tables = _with_a_changed_cause(60)
+    tables = _with_a_change(rows=60)
     everywhere = {site: {"changed": ["cause", "effect"]} for site in tables}
     learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables, interventions=everywhere)
     own = feddag.EvidenceSearch("graph", restarts=0, workers=1).fit(tables)

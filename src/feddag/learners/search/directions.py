@@ -28,7 +28,7 @@ from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.checks import Doubts
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph, climb, coarse_gain
-from feddag.learners.search.scores import LEAST_GAIN, SOURCES, Family, Scores, families_of
+from feddag.learners.search.scores import BY_CHANGES, LEAST_GAIN, SOURCES, Family, Scores, families_of
 
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
@@ -43,7 +43,7 @@ _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
 _LEAST_PART = 0.25
 """The share of what speaks for a direction from which on something is said to tell it."""
-BY_KNOWLEDGE, BY_OTHER_EDGES = "knowledge", "other edges"
+BY_KNOWLEDGE, BY_OTHER_EDGES, IN_COMMON = "knowledge", "other edges", "what sites have in common"
 _SUSPECT = 1.0
 """Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
 _JOINTLY_SCORED = 4
@@ -63,10 +63,9 @@ class Compared(NamedTuple):
     parts: tuple[float, ...]
     """The parts by what tells them (`SOURCES`)."""
 
-    @property
-    def told_by(self) -> str | None:
-        """What tells that the change is worse, the strongest first; None where nothing does."""
-        by_source = {source: part for source, part in zip(SOURCES, self.parts, strict=True) if part > 0}
+    def told_by(self, sources: Sequence[str]) -> str | None:
+        """Return what tells that the change is worse, the strongest first; None where nothing does."""
+        by_source = {source: part for source, part in zip(sources, self.parts, strict=True) if part > 0}
         least = _LEAST_PART * sum(by_source.values())
         named = sorted(
             (source for source in by_source if by_source[source] >= least), key=lambda each: -by_source[each]
@@ -221,12 +220,12 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     unshielded = _unshielded(dag, scores.discrete)
     changes = [_against(now, families) for families in (*absent, *reverse)]
     compared, excess = compare_changes(scores, [*changes, *unshielded.values()])
-    graph, evidence, doubtful = dag.copy(), [], set[Edge]()
+    graph, evidence, doubtful, sources = dag.copy(), [], set[Edge](), _sources(dag, scores, compared)
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
         other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
         by_changes = compared[len(edges) + k].by_changes if alternatives[k] else 0.0
-        told_by = compared[len(edges) + k].told_by if alternatives[k] else BY_KNOWLEDGE
+        told_by = compared[len(edges) + k].told_by(sources) if alternatives[k] else BY_KNOWLEDGE
         if alternatives[k] and not compared[len(edges) + k].surely_worse(confidence):
             told_by = BY_OTHER_EDGES  # where it is directed in the end
             for cause, effect in edges:
@@ -244,6 +243,13 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         known = _TellsDirections(scores.discrete, scores.targets, knowledge)
         graph = _told_by_independences(graph, sure_edges, suspected, known)
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def _sources(dag: Graph, scores: Scores, compared: Sequence[Compared]) -> list[str]:
+    """Name what may tell directions: of sites that are all alike, what they have in common."""
+    compares = any(each.by_changes for each in compared)
+    alike = compares and not scores.differences(dag).sites.any()
+    return [IN_COMMON if alike and source == BY_CHANGES else source for source in SOURCES]
 
 
 def find_better(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge) -> Graph | None:

@@ -223,8 +223,8 @@ class EvidenceSearch(FederatedLearner):
         super().check_interventions(is_target, columns)
         if is_target.any() and self.noise == "equal":
             raise FeddagError(
-                f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and with noise='equal' EvidenceSearch takes no "
-                "experiments. Choose noise='free'."
+                f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and with noise='equal' "
+                "EvidenceSearch takes no experiments. Choose noise='free'."
             )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:

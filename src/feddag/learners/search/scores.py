@@ -44,7 +44,8 @@ class _Known(NamedTuple):
     joint: dict[Family, float]
 
 
-SOURCES = ("noise", "curvature", "independence", "changes between sites", "interventions")
+BY_CHANGES = "changes between sites"
+SOURCES = ("noise", "curvature", "independence", BY_CHANGES, "interventions")
 """What tells that one graph is better than another.
 
 The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
