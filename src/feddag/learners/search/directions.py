@@ -42,7 +42,7 @@ RULED_OUT, POSSIBLE, LIKELY = "ruled out", "possible", "likely"
 _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
 _LEAST_PART = 0.25
-"""The share of what speaks for a direction from which on something is said to tell it."""
+"""The share of what speaks for a direction from which on something is said to tell it, or to speak against it."""
 BY_KNOWLEDGE, BY_OTHER_EDGES, IN_COMMON = "knowledge", "other edges", "what sites have in common"
 _SUSPECT = 1.0
 """Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
@@ -73,10 +73,14 @@ class Compared(NamedTuple):
         return ", ".join(named) or None
 
     def surely_worse(self, confidence: float) -> bool:
-        """Say whether the change is surely worse by all that is known, or already by what sites say each by itself."""
-        by_sites = self.worse - self.by_changes, self.own_error
-        alone = surely_worse(by_sites, confidence) and surely_worse((self.worse, 0.0), confidence)
-        return alone or surely_worse(self.over_all, confidence)
+        """Say whether the change is surely worse: by all that is known, or already by what each site says by itself.
+
+        For the latter, what sites have in common must not speak against it.
+        """
+        own = self.worse - self.by_changes
+        spoken_against = self.by_changes < -_LEAST_PART * own
+        alone = surely_worse((own, self.own_error), confidence) and surely_worse((self.worse, 0.0), confidence)
+        return (alone and not spoken_against) or surely_worse(self.over_all, confidence)
 
     @property
     def over_rows(self) -> Worse:
