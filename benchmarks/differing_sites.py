@@ -13,6 +13,8 @@ their packages.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -132,7 +134,8 @@ def _cd_nod(silos: CheckedSilos) -> np.ndarray:
     values = np.concatenate([silo.values for silo in silos])
     sites = np.repeat(np.arange(len(silos)), [silo.rows for silo in silos])[:, None]
     cdnod = package("causallearn.search.ConstraintBased.CDNOD").cdnod
-    found = cdnod(values, sites, 0.05, "fisherz", show_progress=False).G.graph
+    with contextlib.redirect_stderr(io.StringIO()):  # it shows its progress, whatever it is told
+        found = cdnod(values, sites, 0.05, "fisherz").G.graph
     return adjacency_of(found[:-1, :-1])
 
 
