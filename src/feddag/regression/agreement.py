@@ -195,7 +195,7 @@ class SiteLines:
         gap = line - np.array([centre.intercepts, *centre.slopes[parents]])
         covariances = (weights * residuals**2) @ weights.T
         variance = float(np.mean(residuals**2))
-        if variance < _LEAST_NOISE * float(np.var(self._columns[:, 1 + child])):
+        if variance <= _LEAST_NOISE * float(np.var(self._columns[:, 1 + child])):
             return 0.0
         of_variance = max(float(np.mean(residuals**4)) / variance**2 - 1, _LEAST_SPREAD) / self.rows
         of_line = gap @ np.linalg.pinv(covariances, rcond=_LEAST_SHARE, hermitian=True) @ gap
