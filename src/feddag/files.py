@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -21,6 +22,8 @@ from feddag.errors import FeddagError
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """What a spreadsheet takes for a formula, or for the whitespace before one; with apostrophes that `as_text` added."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of an `OSError` that room on the disk would mend."""
 _LOCK_ATTEMPTS = 5
 """Whoever only looks whether a file is locked holds it for a moment."""
 
@@ -93,8 +96,10 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
             os.fsync(stream.fileno())
         os.replace(temporary, target)
         _sync_directory(target.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(target)  # what fails to write knows no name
         raise
 
 
