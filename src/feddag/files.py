@@ -69,6 +69,17 @@ def check_private(folder: Path) -> None:
                 )
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an `OSError` the name of what could not be written: a full disk says only that there is no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 @overload
 def atomic_write(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[TextIO]: ...
 @overload
@@ -90,16 +101,14 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding, newline = (None, None) if mode == "wb" else ("utf-8", "")
     try:
-        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
+        with naming(target), open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
         _sync_directory(target.parent)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = str(target)  # what fails to write knows no name
         raise
 
 
