@@ -34,10 +34,8 @@ def main() -> None:
     for bootstraps in (0, options.bootstraps):
         costs.append(cost(simulation, bootstraps))
         seconds, rounds, sent, received, numbers = costs[-1]
-        print(
-            f"| {bootstraps} | {seconds:.0f} | {rounds:.0f} | {sent / 1e6:.1f} | {received / 1e6:.1f} | {numbers:.1f} |",
-            flush=True,
-        )
+        cells = (f"{bootstraps}", f"{seconds:.0f}", f"{rounds:.0f}", f"{sent / 1e6:.1f}", f"{received / 1e6:.1f}")
+        print(f"| {' | '.join(cells)} | {numbers:.1f} |", flush=True)
     without, having = costs
     ratios = (f"{(more - less) / less:.1f}" for less, more in zip(without, having, strict=True))
     print(f"| the bootstraps alone, over the fit | {' | '.join(ratios)} |")
