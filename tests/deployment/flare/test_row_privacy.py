@@ -94,7 +94,8 @@ def test_the_audit_log_and_the_report_name_the_guarantee(finished):
     log = finished.memory(finished.names[0]) / "audit.jsonl"
     shown = finished.command("audit", log)
     assert shown.returncode == 0, shown.stderr
-    assert "row-dp(ε=8, δ=1e-06)" in " ".join(shown.stdout.split())
+    words = "noise that hides every row, for differential privacy of ε=8, δ=1e-06, charged to a ledger: 1 of this table"
+    assert words in " ".join(shown.stdout.split())
     out = finished.folder / "report.md"
     report = finished.command("report", finished.folder / "run", "--out", out)
     assert report.returncode == 0, report.stderr
