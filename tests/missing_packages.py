@@ -7,16 +7,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _BLOCK = """\
+import importlib.metadata as metadata
 import sys
+
+PACKAGES = {packages!r}
 
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {packages!r}:
+        if name.split(".")[0] in PACKAGES:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.split(".")[0])
 
 
+def distribution(name, find=metadata.distribution):
+    if name in PACKAGES:
+        raise metadata.PackageNotFoundError(name)
+    return find(name)
+
+
 sys.meta_path.insert(0, Missing())
+metadata.distribution = distribution
 """
 
 

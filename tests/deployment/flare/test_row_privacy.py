@@ -99,4 +99,4 @@ def test_the_audit_log_and_the_report_name_the_guarantee(finished):
     out = finished.folder / "report.md"
     report = finished.command("report", finished.folder / "run", "--out", out)
     assert report.returncode == 0, report.stderr
-    assert "ε" in out.read_text()
+    assert "Differential privacy of each person: ε = 8" in out.read_text()
