@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.regression.comparison import row_losses
-from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients, leave_one_out
+from feddag.regression.evidence import CoarseEvidence, Factors, best_fit, coefficients, leave_one_out
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_over_blocks
 from feddag.regression.noise_models import NoiseModels, row_log_densities
@@ -221,7 +221,7 @@ class View:
             values = self.features.values[:, child]
             fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
             scores[child] = fit.score
-            explained = self._coarse_features[:, columns] @ coefficients(gram, cross, fit)
+            explained = self._coarse_features[:, columns] @ coefficients(fit)
             residuals[:, child] = values[self._chosen] - explained
         gains = self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes)
         return scores - gains - self._mean_log_slopes
@@ -274,11 +274,12 @@ class View:
         products = self._products(members, children)
         ends, seen = self.features.layers(members, self.rows), self._some.joint(members, self.rows)
         seen -= products.origin
+        factors = Factors(products.gram)
         for place, ((child, _), precision) in enumerate(families):
             values, cross = self.features.values[:, child], products.cross[:, place]
             total = float(values @ values)
-            fit = best_fit(products.gram, cross, total, self.rows, ends, precision)
-            weights = coefficients(products.gram, cross, fit)
+            fit = factors.best_fit(cross, total, self.rows, ends, precision)
+            weights = coefficients(fit)
             residuals = values[self._chosen] - seen[:, : fit.size] @ weights
             mean_square = float((residuals**2).mean())
             if len(residuals) < self.rows:
@@ -286,7 +287,7 @@ class View:
                 mean_square = max((total - float(explained)) / self.rows, 0.0)
             predictive = np.nan
             if self._predicts:
-                predictive = leave_one_out(seen[:, : fit.size], products.gram, fit, residuals, precision)
+                predictive = leave_one_out(seen[:, : fit.size], fit, residuals, precision)
             yield _FamilyFit(fit.score, predictive, residuals, mean_square)
 
     def _products(self, members: tuple[int, ...], children: Sequence[int]) -> _Products:
