@@ -378,7 +378,9 @@ def _looked_at(
     return found
 
 
-def _coarse_columns(parents: Sequence[Sequence[int]] | Int[np.ndarray, "family parent"]) -> Int[np.ndarray, "family column"]:
+def _coarse_columns(
+    parents: Sequence[Sequence[int]] | Int[np.ndarray, "family parent"],
+) -> Int[np.ndarray, "family column"]:
     """Return the columns of coarse features of families with as many parents each."""
     chosen = np.array(parents, dtype=int).reshape(len(parents), -1)
     return (chosen[:, :, None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(len(parents), -1)

@@ -49,6 +49,7 @@ from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
+from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
 
@@ -199,7 +200,10 @@ class EvidenceSearch(FederatedLearner):
         if silo.targets is not None:
             self.check_interventions(silo.is_target, silo.columns)
             return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
-        if self._compares and not any(kind.discrete for kind in silo.kinds):
+        if any(kind.discrete for kind in silo.kinds):
+            return self._own_mechanisms(silo)
+        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
+        if self._compares:
             return DifferingMechanisms(silo, common=self.sharing == "all")
         return self._own_mechanisms(silo)
 
