@@ -111,8 +111,7 @@ class AutoScores(CommonScores):
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         if self._scored_by_sites:
-            _, answer = super()._comparisons(families, terms)
-            return answer["difference"], answer
+            return super()._comparisons(families, terms)
         asked = self._task(families) | self._common_frame()
         accounts, lines = self._accounts(asked)  # in parts; sites remember these regressions
         answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
@@ -122,7 +121,10 @@ class AutoScores(CommonScores):
         )
         mean = of_sites["site_first"] / of_sites["site_rows"]
         error = error_over_sites(of_sites, mean, self.rows, self._sites)
-        return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}
+        return terms @ average_evidence(accounts, self.rows), answer | {
+            "site_mean": answer["difference"],
+            "error_over_sites": error,
+        }
 
 
 def _as_arrays(lines: Lines) -> dict[str, np.ndarray]:
