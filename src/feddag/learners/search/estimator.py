@@ -49,6 +49,7 @@ from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
+from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
 
@@ -214,6 +215,7 @@ class EvidenceSearch(FederatedLearner):
     def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
+        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
         if self._compares:
             return DifferingMechanisms(silo, common=self.sharing == "all")
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")
