@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
 from feddag.regression import residual_pairs
-from feddag.regression.imprecision import SHARES
+from feddag.regression.imprecision import SHARES, Separations, surely_precise
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
@@ -74,8 +74,10 @@ class Checks(NamedTuple):
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
     atoms: Float[np.ndarray, " node"]
     """The share of the rows that are at sites where one value of a variable is far commoner than all others."""
+    precise: Bool[np.ndarray, " node"]
+    """Variables that separate others so well that they have no errors of measurement to speak of."""
     imprecise: Float[np.ndarray, "share node node"]
-    """For each edge the share of the rows that are at sites where errors of measurement would explain it."""
+    """For each edge the share of the rows that are at sites where errors of other variables would explain it."""
     together: Float[np.ndarray, "node node"]
     """For each edge by how much log-likelihood beyond chance both variables' residuals go together.
 
@@ -102,8 +104,6 @@ class Checks(NamedTuple):
         together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
             answer["together"][told] / shares[told, None], rows * shares[told]
         )
-        imprecise = np.zeros((len(SHARES), nodes, nodes))
-        imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
         unknown = np.zeros(nodes)
         return cls(
             excess=explained - by_chance,
@@ -112,12 +112,19 @@ class Checks(NamedTuple):
             copies=copies,
             differing=unknown,
             atoms=_rounded(answer["atoms"]),
-            imprecise=imprecise,
+            precise=surely_precise(Separations(answer["errors"], answer["error_weights"]), rows),
+            imprecise=np.zeros((len(SHARES), nodes, nodes)),
             together=together,
             sites_differing=unknown,
             misfit=unknown,
             standing=np.zeros((nodes, nodes)),
         )
+
+    def with_imprecision(self, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"]) -> Checks:
+        """Take the weighted mean of what sites say of edges that errors of measurement would explain."""
+        imprecise = np.zeros_like(self.imprecise)
+        imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
+        return self._replace(imprecise=imprecise)
 
     @property
     def dependent(self) -> list[int]:

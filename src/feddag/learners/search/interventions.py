@@ -75,10 +75,11 @@ class SiteWithExperiments(Stateless):
             return Answer(float(self._rows), self._compare(task))
         if task.name == tasks.CHECKS.name:
             return Answer(float(self._rows), self._check(task))
+        if task.name == tasks.IMPRECISION.name:
+            return Answer(float(self._rows), self._of_edges_never_set(task, "imprecise"))
         if task.name == tasks.GRAPH_FIT.name:
             return answer_graph_fit(self, task, self._columns, self._rows)
-        known = (tasks.ROWS, tasks.NEIGHBOURHOODS, tasks.SCORES, tasks.COMPARISONS, tasks.CHECKS, tasks.GRAPH_FIT)
-        raise unknown_task(self.name, task, [each.name for each in known])
+        raise unknown_task(self.name, task, [tasks.ROWS.name, *OwnMechanisms.methods, tasks.GRAPH_FIT.name])
 
     def _scores(self, task: Task) -> Float[np.ndarray, "family ..."]:
         scored = "parents" if task.name == tasks.NEIGHBOURHOODS.name else "children"
@@ -126,7 +127,8 @@ class SiteWithExperiments(Stateless):
         """Check the assumptions of each variable's regression on its rows, and all rows for copies and outliers."""
         dag = task.arrays["dag"]
         found = dict(self._all_rows.answer(replace(task, arrays={"dag": np.zeros_like(dag)})).arrays)
-        found |= self._together(task)
+        found |= self._of_edges_never_set(task, "together", "together_rows")
+        found |= self._all_rows.separations(dag, ~self._is_target)
         found |= {name: np.zeros(len(dag)) for name in Dependence._fields}
         for part in self._parts:
             of_part = np.zeros_like(dag)
@@ -136,8 +138,8 @@ class SiteWithExperiments(Stateless):
                 found[name][part.variables] = (answer.arrays[name] * self._shares)[part.variables]
         return found
 
-    def _together(self, task: Task) -> dict[str, np.ndarray]:
-        """Say how far residuals go together, of pairs that no experiment here set."""
+    def _of_edges_never_set(self, task: Task, *names: str) -> dict[str, np.ndarray]:
+        """Return what all rows say of edges between variables that no experiment here set; 0 for all others."""
         edges = np.argwhere(task.arrays["dag"])
         never_set = np.flatnonzero(~self._is_target)
         fitted = np.isin(edges[:, 1], never_set)
@@ -146,7 +148,7 @@ class SiteWithExperiments(Stateless):
         of_told[:, never_set] = task.arrays["dag"][:, never_set]
         answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
         found = {}
-        for name in ("together", "together_rows", "imprecise"):
+        for name in names:
             found[name] = np.zeros((len(edges), *answer.arrays[name].shape[1:]))
             found[name][told] = answer.arrays[name][told[fitted]]
         return found

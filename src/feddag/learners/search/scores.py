@@ -198,6 +198,10 @@ class Scores(ABC):
             differing, sites_differing = self._differing(dag)
             asked = {"dag": dag.astype(np.uint8)}
             found = Checks.of(self._ask_once(tasks.CHECKS, asked), dag, self.rows)
+            if dag.any():
+                found = found.with_imprecision(
+                    self._ask_once(tasks.IMPRECISION, asked | {"precise": found.precise.astype(np.uint8)}), dag
+                )
             fit = self._ask(tasks.GRAPH_FIT, asked)
             standing = np.zeros(dag.shape)
             standing[tuple(np.argwhere(dag).T)] = self._count(fit["standing"])

@@ -20,7 +20,7 @@ from feddag.regression.comparison import spread, spread_of_site
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
-from feddag.regression.imprecision import SHARES, explained_by_errors
+from feddag.regression.imprecision import SHARES, explained_by_errors, separations
 from feddag.regression.residual_checks import Dependence, has_atom, look_like_copies
 from feddag.regression.residual_pairs import DEGREES, products
 from feddag.regression.views import Fits, View, bend
@@ -68,6 +68,7 @@ class OwnMechanisms(FamilySite):
         tasks.SCORES.name: "_scores",
         tasks.COMPARISONS.name: "_comparisons",
         tasks.CHECKS.name: "_checks",
+        tasks.IMPRECISION.name: "_imprecision",
     }
 
     def __init__(self, silo: Silo, *, equal_noise: bool, common: bool = False) -> None:
@@ -174,27 +175,42 @@ class OwnMechanisms(FamilySite):
         for node in numbers:
             found["outliers"][node] = has_outliers(self._values[:, node])
             found["atoms"][node] = has_atom(self._values[:, node])
+        found |= self.separations(arrays["dag"], np.ones(nodes, dtype=bool))
         copies = np.zeros((nodes, nodes))
         copies[tuple(numbers[look_like_copies(self._values[:, numbers])].T)] = 1
         return found | {"copies": copies[np.triu_indices(nodes, 1)]}
 
     def _together(self, dag: Int[np.ndarray, "node node"], residuals: Float[np.ndarray, "row number"]) -> Arrays:
-        """Say for each edge between continuous variables how far their residuals go together.
-
-        And whether errors of measurement would explain it, unless all noise is assumed to be of one variance.
-        """
-        edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
-        told = np.isin(edges, numbers).all(axis=1)
+        """Say for each edge between continuous variables how far their residuals go together."""
+        edges, told, pairs = self._edges_between_numbers(dag)
         together = np.zeros((len(edges), DEGREES**2))
-        causes, effects = np.searchsorted(numbers, edges[told]).T
-        imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any():
-            together[told] = products(residuals[:, causes], residuals[:, effects])
+            together[told] = products(residuals[:, pairs[:, 0]], residuals[:, pairs[:, 1]])
+        return {"together": together, "together_rows": told.astype(float)}
+
+    def separations(self, dag: Int[np.ndarray, "node node"], effects: Bool[np.ndarray, " node"]) -> Arrays:
+        """Say how large errors of measurement seem, by what some effects have to do with others given their causes."""
+        numbers = np.flatnonzero(self._levels == 0)
+        return separations(self._values[:, numbers], numbers, dag, effects)._asdict()
+
+    def _imprecision(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Say which edges errors of measurement would explain, unless all noise is assumed to be of one variance."""
+        dag, numbers = arrays["dag"], np.flatnonzero(self._levels == 0)
+        edges, told, pairs = self._edges_between_numbers(dag)
+        imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any() and not self._equal_noise:
             adjacent = (dag | dag.T)[np.ix_(numbers, numbers)] > 0
-            pairs = np.column_stack([causes, effects])
-            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs)
-        return {"together": together, "together_rows": told.astype(float), "imprecise": imprecise}
+            precise = arrays["precise"][numbers] > 0
+            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs, precise)
+        return {"imprecise": imprecise}
+
+    def _edges_between_numbers(
+        self, dag: Int[np.ndarray, "node node"]
+    ) -> tuple[Int[np.ndarray, "edge 2"], Bool[np.ndarray, " edge"], Int[np.ndarray, "told 2"]]:
+        """Return all edges, which are between continuous variables, and these variables' numbers among such."""
+        edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
+        told = np.asarray(np.isin(edges, numbers).all(axis=1))
+        return edges, told, np.searchsorted(numbers, edges[told])
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.

@@ -98,10 +98,17 @@ CHECKS = TaskSpec(
             "for each edge how far what its two variables' causes leave unexplained goes together", ("edge", DEGREES**2)
         ),
         "together_rows": Output("for each edge the share of the rows that tell it", ("edge",)),
-        "imprecise": Output(
-            "for each edge whether small errors of measurement would explain it", ("edge", len(SHARES))
+        "errors": Output(
+            "how large each variable's errors of measurement seem, by what others have to do with each other given it",
+            ("variable",),
         ),
+        "error_weights": Output("how surely that is told", ("variable",)),
     },
+)
+IMPRECISION = TaskSpec(
+    "search.imprecision",
+    "Which edges small errors of measurement would explain",
+    {"imprecise": Output("for each edge whether small errors of measurement would explain it", ("edge", len(SHARES)))},
 )
 GRAPH_FIT = TaskSpec(
     "search.graph-fit",
@@ -138,6 +145,7 @@ TASKS = (
     SITE_DIFFERENCES,
     COMPARISONS,
     CHECKS,
+    IMPRECISION,
     GRAPH_FIT,
 )
 
@@ -209,10 +217,14 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
             *(
                 spec.with_bounds(
-                    arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes))},
+                    arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes)), **more},
                     rules={"a graph without cycles": lambda arrays: is_dag(arrays["dag"].astype(np.int8))},
                 )
-                for spec in (CHECKS, GRAPH_FIT)
+                for spec, more in (
+                    (CHECKS, {}),
+                    (IMPRECISION, {"precise": Bounds(0, 1, "uint8", (nodes,))}),
+                    (GRAPH_FIT, {}),
+                )
             ),
         )
     )
