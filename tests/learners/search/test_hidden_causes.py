@@ -151,12 +151,12 @@ def test_an_edge_that_a_hidden_cause_may_explain_is_directed_only_where_none_is_
 
 
 def test_noise_tells_of_an_edge_beside_another_path():
-    """Without the other path among the causes, it is noise to c, and hides that c's own noise is skewed."""
+    """What acts along the other path is noise to c if m is left out, and hides that c's own noise is skewed."""
 
     def beside(rng):
-        a = skewed(rng)
-        m = a + rng.normal(size=ROWS)
-        return {"a": a, "m": m, "c": 0.7 * a + 2 * m + 0.5 * skewed(rng)}
+        a = 0.5 * skewed(rng) + rng.normal(size=ROWS)
+        m = a + 2 * rng.normal(size=ROWS)
+        return {"a": a, "m": m, "c": a + 2 * m + skewed(rng)}
 
     learned = EvidenceSearch(restarts=0, workers=1).fit(tables(beside))
     assert learned.dag_.edges == [("a", "m"), ("a", "c"), ("m", "c")]
