@@ -98,7 +98,8 @@ class EvidenceSearch(FederatedLearner):
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
             in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
-            A sure cause is present and directed, and a hidden common cause is ruled out.
+            A sure cause is present and directed, and a hidden common cause is ruled out; with `latent="allow"` only
+            such edges are `directed`, and those that are required.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -265,6 +266,7 @@ class EvidenceSearch(FederatedLearner):
             pag = None
             if self.latent == "allow":
                 pag = coordinator.find_pag(best.dag, directions, absent)
+                directions = directions.if_any_may_be_hidden(self.knowledge_of(columns))
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()
