@@ -28,7 +28,7 @@ from feddag.graphs import CausalGraph
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.knowledge import Edges, Knowledge
-from feddag.learners.registry import METHODS, Regime
+from feddag.learners.registry import Regime, installed_methods
 from feddag.learners.status import Progress
 from feddag.learners.validation import log_likelihood
 from feddag.silos import CheckedSilos, Silo, read_silos
@@ -188,7 +188,11 @@ class Learner(BaseEstimator, ABC):
         """Refuse experiments where the method would take a variable that was set for one that its causes made."""
         if self.takes_interventions or not is_target.any():
             return
-        able = [name for name, method in METHODS.items() if method.learner()(**method.defaults).takes_interventions]
+        able = [
+            name
+            for name, method in installed_methods().items()
+            if method.learner()(**method.defaults).takes_interventions
+        ]
         raise FeddagError(
             f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no "
             "experiments: it would take its values for what causes made as elsewhere. Choose the method "
@@ -201,7 +205,7 @@ class Learner(BaseEstimator, ABC):
         if not alien:
             return
         needed = {kind.name for kind in kinds.values()}
-        able = [name for name, method in METHODS.items() if needed <= method.learner().kinds]
+        able = [name for name, method in installed_methods().items() if needed <= method.learner().kinds]
         found = ", ".join(f"{name!r} ({kind.name})" for name, kind in alien.items())
         remedy = f"Choose the method {' or '.join(able)}, declare" if able else "Declare"
         raise FeddagError(

@@ -107,7 +107,7 @@ class AutoScores(CommonScores):
 
     def _accounts(self, asked: Arrays) -> tuple[Float[np.ndarray, "account family"], Lines]:
         """Return the scores of families by each of the three accounts, and the lines that sites have in common."""
-        answer = self._ask_once(tasks.COMMON_SCORES, asked)
+        answer = self._ask_in_parts(tasks.COMMON_SCORES, asked, self._regressions_at_once)
         lines = self._lines(asked)
         agreement = self._agreement(asked, lines)
         own = answer["scores"]
@@ -117,17 +117,18 @@ class AutoScores(CommonScores):
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        _, answer = super()._comparisons(families, terms)
         if self._scored_by_sites:
-            return answer["difference"], answer
+            return super()._comparisons(families, terms)
         asked = self._task(families) | self._common_frame()
-        accounts, lines = self._accounts(asked)
+        accounts, lines = self._accounts(asked)  # in parts; sites remember these regressions
+        answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         weights = softmax(-self.rows * accounts, axis=0)[1:].T
         of_sites = self._ask(
             tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
         )
         error = error_over_sites(of_sites, self.rows, self._sites)
-        return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}
+        told = {**answer, "site_mean": answer["difference"], "error_over_sites": error}
+        return terms @ average_evidence(accounts, self.rows), told
 
 
 def _as_arrays(lines: Lines) -> dict[str, np.ndarray]:

@@ -201,6 +201,15 @@ class Directions:
             evidence.append(each._replace(together=float(together[edge]), confounding=state, present=present))
         return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
+    def if_any_may_be_hidden(self, knowledge: Knowledge) -> Directions:
+        """Call an edge directed only where a hidden common cause is ruled out, or the edge is known."""
+        evidence = []
+        for each in self.evidence:
+            required = knowledge.required[each.effect] >> each.cause & 1
+            sure = each.confounding == RULED_OUT or bool(required)
+            evidence.append(each._replace(directed=each.directed and sure))
+        return Directions(self.graph, evidence)
+
 
 def surely_worse(compared: Worse, confidence: float) -> bool:
     """Say whether both the evidence (as odds) and its standard error give this confidence."""

@@ -49,6 +49,7 @@ from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
+from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
 
@@ -96,9 +97,10 @@ class EvidenceSearch(FederatedLearner):
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
             in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
-            A sure cause is present and directed, and a hidden common cause is ruled out. `told_by` says in words what
-            tells a sure direction: noise, curvature, independence, changes between sites (or what they have in common),
-            interventions, knowledge, or other edges.
+            A sure cause is present and directed, and a hidden common cause is ruled out; with `latent="allow"` only
+            such edges are `directed`, and those that are required. `told_by` says in words what tells a sure direction:
+            noise, curvature, independence, changes between sites (or what they have in common), interventions,
+            knowledge, or other edges.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -216,6 +218,7 @@ class EvidenceSearch(FederatedLearner):
     def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
+        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
         if self._compares:
             return DifferingMechanisms(silo, common=self.sharing == "all")
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")
@@ -265,6 +268,7 @@ class EvidenceSearch(FederatedLearner):
             pag = None
             if self.latent == "allow":
                 pag = coordinator.find_pag(best.dag, directions, absent)
+                directions = directions.if_any_may_be_hidden(self.knowledge_of(columns))
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()

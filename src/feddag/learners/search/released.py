@@ -188,7 +188,7 @@ class ReleasedScores(Scores):
             vector = np.zeros(len(self._weights))
             vector[target] = 1.0
             if fit.size:
-                vector[used[: fit.size]] = -coefficients(gram, cross, fit) * self._weights[used[: fit.size]]
+                vector[used[: fit.size]] = -coefficients(fit) * self._weights[used[: fit.size]]
             residuals.append(vector)
             share = float(vector @ self._release.correlations @ vector)
         return _Regression(score, np.array(residuals), share)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -28,6 +29,9 @@ Ask = Callable[[TaskSpec, Arrays], dict[str, np.ndarray]]
 
 _ROUNDING = 1e-6
 """What a secure sum may add to a share."""
+_NEIGHBOURHOODS_AT_ONCE = 1_000
+_REGRESSED_ROWS_AT_ONCE = 300_000
+"""Rows times families of a question for joint scores: more would take long without a word of progress."""
 LEAST_GAIN = 1e-10
 """Differences of scores below this are rounding."""
 
@@ -80,6 +84,8 @@ class Scores(ABC):
 
     guesses: ClassVar[int] = 0
     """How many neighbourhoods to ask for in advance, in all, as they may be needed next; at least one per question."""
+    additions: ClassVar[int] = sys.maxsize
+    """Joint scores are asked of so many families with a further parent: those that coarse scores find best."""
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
@@ -274,6 +280,18 @@ class Scores(ABC):
             self._under_way[key] = self._ask(task, asked)
         return self._under_way[key]
 
+    def _ask_in_parts(self, task: TaskSpec, asked: Arrays, at_once: int) -> dict[str, np.ndarray]:
+        """Ask for something of each family, of some families at a time."""
+        parts = []
+        for start in range(0, len(asked["children"]), at_once):
+            some = {name: asked[name][start : start + at_once] for name in ("children", "parents")}
+            parts.append(self._ask_once(task, {**asked, **some}))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    @property
+    def _regressions_at_once(self) -> int:
+        return max(1, _REGRESSED_ROWS_AT_ONCE // self.rows)
+
     def _count(self, shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
         """Return numbers of sites: a secure sum adds a little."""
         return np.round(shares * self._sites)
@@ -303,12 +321,16 @@ class OwnScores(Scores):
     """Every site has its own mechanisms and scores them itself: sums of one number per family."""
 
     guesses: ClassVar = 12  # a round costs more than so many
+    additions: ClassVar = 9
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        return self._ask(tasks.NEIGHBOURHOODS, self._task(families))["scores"]
+        answer = self._ask_in_parts(tasks.NEIGHBOURHOODS, self._task(families), _NEIGHBOURHOODS_AT_ONCE)
+        self._under_way.clear()
+        return answer["scores"]
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        scores = self._ask(tasks.SCORES, self._task(families))["scores"]
+        scores = self._ask_in_parts(tasks.SCORES, self._task(families), self._regressions_at_once)["scores"]
+        self._under_way.clear()
         return zip(families, scores.tolist(), strict=True)
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
@@ -331,6 +353,9 @@ class OwnScores(Scores):
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         """Return the differences and the sites' mean answer, with `site_mean`: what sites vary around."""
+        new = [family for family in families if family not in self.joint]
+        if len(new) > self._regressions_at_once:
+            self.ask_joint(new)  # in parts; sites remember these regressions
         answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         return answer["difference"], answer | {"site_mean": answer["difference"]}
 

@@ -153,16 +153,16 @@ class OwnMechanisms(FamilySite):
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, fits = self._score(arrays)
-        losses = [
-            view.row_losses(*_families(arrays), each.residuals, precisions)
-            for view, each in zip(self._views, fits, strict=True)
-        ]
+        children, parents = _families(arrays)
         best = np.argmin([each.scores for each in fits], axis=0)
-        chosen = np.stack(losses)[best, :, np.arange(len(best))].T
+        losses = np.empty(fits[0].residuals.shape)
+        for k, (view, fit) in enumerate(zip(self._views, fits, strict=True)):
+            some = np.flatnonzero(best == k)
+            losses[:, some] = view.row_losses(children[some], parents[some], fit.residuals[:, some], precisions)
         saved = self._saved(arrays, fits[0]) if self._common else np.zeros(len(scores))
-        lines = -self._own_lines.evidence(*_families(arrays)) / len(self._values)
+        lines = -self._own_lines.evidence(children, parents) / len(self._values)
         curves = lines if self._equal_noise else fits[0].with_normal_noise
-        return scores + saved, chosen, {"lines": lines + saved, "curves": curves + saved}
+        return scores + saved, losses, {"lines": lines + saved, "curves": curves + saved}
 
     def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Check the assumptions of a graph's regressions, and look for copies and outliers."""
