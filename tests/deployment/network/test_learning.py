@@ -81,6 +81,7 @@ def test_rounds_of_changing_sites_are_refused_before_anything_leaves(tmp_path):
 @pytest.mark.parametrize(
     "method",
     [
+        'name = "search"\nparameters = { restarts = 0 }',
         'name = "search"\nparameters = { restarts = 0, sharing = "graph" }',
         'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
         LINEAR,
@@ -91,6 +92,7 @@ def test_experiments_count_over_a_network_as_in_one_process(tmp_path, method, se
     document = study_of(method, secure=secure).document()
     observed = in_process(Study.of(document))
     document["sites"]["site-02"]["intervened"] = ["x1"]
+    document["sites"]["site-03"]["changed"] = ["x2"]
     study = Study.of(document)
     here = in_process(study)
     there, _ = Net(tmp_path, study).learn()
