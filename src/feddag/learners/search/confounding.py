@@ -14,7 +14,8 @@ A column that measures a common cause imprecisely leaves the rest of this cause 
 hidden common cause out, errors of measurement do not explain the edge, either.
 
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
-both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
+both, and tells about j only once i is known, unless the noise rules a hidden common cause of i and j out. The edge from
+this variable to j is then likely no effect, either.
 """
 
 from __future__ import annotations
