@@ -11,9 +11,9 @@ from rich.text import Text
 
 from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
+from feddag.cli.terms import show_terms
 from feddag.deployment.cells import check_cells
-from feddag.deployment.preflight import check_network, describe_terms
-from feddag.disclosure import describe_release
+from feddag.deployment.preflight import check_network
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
@@ -87,9 +87,9 @@ def check(
         typer.Option(metavar="SILO", help="The site's table, as feddag learn takes it.", show_default=False),
     ] = None,
 ) -> None:
-    """Prints the study's hash: sites that see the same one have agreed on the same study. With --site and --data, the
-    table is read as that site would read it, and what comes of it is shown: counts, and values that lie far from all
-    others. Nothing is sent anywhere.
+    """Prints the study's hash: sites that see the same one have agreed on the same study. Says how it runs over a
+    network. With --site and --data, it checks the table instead, read as that site would read it: counts, and values
+    that lie far from all others. Nothing is sent anywhere.
 
     Example: feddag study check study.toml
 
@@ -108,9 +108,10 @@ def check(
         f"assessment on a network: {'yes' if study.trust.assess else 'no'}"
     )
     console.print(f"sha256 {study.digest}", soft_wrap=True)
-    if len(study.sites) > 1:
-        _show_network(console, study)
-    if site is not None:
+    if site is None:
+        if len(study.sites) > 1:
+            _show_network(console, study)
+    else:
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))
@@ -125,11 +126,7 @@ def _show_network(console: Console, study: Study) -> None:
     except FeddagError as error:
         console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
         return
-    with Console(stderr=True).status("Counting the numbers that leave each site, on made-up tables"):
-        released = describe_release(study)
-    console.print("Over a network:", markup=False)
-    for line in [*describe_terms(study), *released]:
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+    show_terms(console, study)
 
 
 def _cell_warnings(study: Study, silo: Silo) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
@@ -38,14 +39,22 @@ class Federation:
     """A server and sites, each a process of its own with a log; the analyst's commands are run by the test."""
 
     def __init__(
-        self, folder: Path, method: str, *, sites: int = 4, terms: str = "", privacy: str = "", policy: str = ""
+        self,
+        folder: Path,
+        method: str,
+        *,
+        sites: int = 4,
+        terms: str = "",
+        privacy: str = "",
+        policy: str = "",
+        variable: str = '"continuous"',
     ) -> None:
         self.folder = folder
         self.simulation = simulate(4, mechanism="linear", sites=sites, rows=120, seed=1)
         self.names = [silo.name for silo in self.simulation.silos]
         self.simulation.write(folder / "data")
         self.study_file = folder / "study.toml"
-        variables = "\n".join(f'{name} = "continuous"' for name in self.simulation.silos[0].columns)
+        variables = "\n".join(f"{name} = {variable}" for name in self.simulation.silos[0].columns)
         listed = "\n".join(f"[sites.{name}]" for name in self.names)
         self.study_file.write_text(
             f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n'
@@ -97,11 +106,13 @@ class Federation:
                 with suppress(ProcessLookupError):
                     os.kill(member, signal.SIGCONT)
 
-    def run(self, out: str = "run", environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def run(
+        self, out: str = "run", environment: Mapping[str, str] | None = None, study: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """The analyst's command, in the background."""
         return self._popen(
             "analyst",
-            *("-m", "feddag", "federation", "run", self.study_file),
+            *("-m", "feddag", "federation", "run", study or self.study_file),
             *("--kit", self.kits["analyst"], "--out", self.folder / out),
             environment=environment,
         )
@@ -138,6 +149,16 @@ class Federation:
 
     def memory(self, name: str) -> Path:
         return self.kits[name] / "feddag" / f"{self.study.name}-{self.study.digest[:12]}"
+
+    @contextmanager
+    def after_study(self) -> Iterator[Self]:
+        """Start all, run the study to its end, and leave all up until the block ends."""
+        try:
+            self.start()
+            assert self.run().wait(PATIENCE) == 0, self.log("analyst")
+            yield self
+        finally:
+            self.close()
 
     def close(self) -> None:
         for name in list(self.processes):
