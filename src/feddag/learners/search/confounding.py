@@ -51,6 +51,8 @@ _CLEAR = 5.0
 """Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
+_SUSPECT = 1.0
+"""Standard deviations from which on another cause does not rule out what rows could tell: the two contradict."""
 _MOST_ASKED = 3
 """Third variables that are asked about an edge, those with the most evidence."""
 
@@ -109,8 +111,11 @@ def mark_confounding(
     likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
     clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
     imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
+    suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
     telling = {
-        third for third in telling if third.edge not in imprecise and (third.node, third.edge[0]) not in imprecise
+        third
+        for third in telling
+        if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
     }
     ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
