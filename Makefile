@@ -10,9 +10,9 @@ demo: $(INSTALLED)  ## watch ten private silos turn into one causal graph
 	$(BIN)/feddag demo
 
 # Processes side by side, each with one thread in JAX (see src/feddag/parallel.py) and in BLAS, whose threads would wait
-# for each other in a busy loop.
+# for each other in a busy loop. Bytecode is kept, whatever the environment says: the tests start many processes.
 test: $(INSTALLED)  ## all tests but the slow ones
-	PJRT_NPROC=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
+	PYTHONDONTWRITEBYTECODE= PJRT_NPROC=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-all: $(INSTALLED)  ## all tests, and which lines they reach
 	$(BIN)/pytest --cov --cov-report term:skip-covered

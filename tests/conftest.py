@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,25 @@ install_import_hook(("feddag.models", "feddag.learners.feddag.history", "feddag.
 sys.path.append(str(Path(__file__).parent))  # where toy_learner is
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cut() -> Iterator[None]:
+    """Files need not reach the disk, which takes most of the time of a study's rounds: no test cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Name folders that nobody has made; `mktemp` would look at all folders of the session for each of them."""
+    folder = tmp_path_factory.mktemp("states")
+    return (str(folder / str(number)) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_state(states: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No test's tables are remembered by the next one, nor by the user's own sites."""
-    monkeypatch.setenv("FEDDAG_STATE", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("FEDDAG_STATE", next(states))
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 from feddag.runs import Run
 from feddag.study import Study
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "heart_disease" / "study.toml"
 rng = np.random.default_rng(0)
 
 
@@ -114,10 +113,10 @@ class TestInit:
 
 
 class TestCheck:
-    def test_the_hash_is_that_of_the_study(self, feddag):
-        result = feddag("study", "check", EXAMPLE)
+    def test_the_hash_is_that_of_the_study(self, feddag, ward):
+        result = feddag("study", "check", "study.toml")
         assert result.exit_code == 0
-        assert f"sha256 {Study.load(EXAMPLE).digest}\n" in result.stdout
+        assert f"sha256 {Study.load('study.toml').digest}\n" in result.stdout
 
     def test_a_sites_table_is_summarised_without_any_value(self, feddag, ward):
         result = feddag("study", "check", "study.toml", "--site", "south", "--data", "south.csv")

@@ -24,7 +24,7 @@ NAMES = [silo.name for silo in SIMULATION.silos]
 FEDDAG = (
     'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 1, it_fl = 500, participation = 3 }'
 )
-GRAPH_SHARED = 'name = "feddag"\nparameters = { it_max = 1, it_inner = 2, it_fl = 1 }'
+GRAPH_SHARED = 'name = "feddag"\nparameters = { it_max = 1, it_inner = 2, it_fl = 1, hidden_layers = 1 }'
 SEARCH = 'name = "search"\nparameters = { restarts = 0, sharing = "graph" }'
 COMMON_SEARCH = 'name = "search"\nparameters = { restarts = 0, sharing = "auto" }'
 EQUAL_SEARCH = 'name = "search"\nparameters = { restarts = 0, noise = "equal" }'

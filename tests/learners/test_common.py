@@ -18,7 +18,7 @@ from same_graphs import same
 TINY = {
     "feddag": {"model": "linear", "it_inner": 40, "it_fl": 20, "it_max": 2, "rho_max": 1.0},
     "admg": {"it_inner": 40, "it_fl": 20, "it_max": 2, "rho_max": 1.0},
-    "private-search": {"epsilon": 10.0, "ranges": (-8.0, 8.0), "expected_rows": 270, "noise_seed": 1},
+    "private-search": {"epsilon": 10.0, "ranges": (-8.0, 8.0), "expected_rows": 370, "noise_seed": 1},
     "mcsl": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_layers": 1, "hidden_units": 2},
     "notears-mlp": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_units": 2},
     "dag-gnn": {"it_inner": 6, "it_fl": 3, "rho_max": 0.1, "hidden_units": 2},
@@ -37,8 +37,8 @@ NOT_EQUIVARIANT = {
 }
 """Methods whose graph does not follow a permutation of the variables, and why."""
 
-# Two sites of unequal size share their compiled programs: JAX sees both padded to 64 rows.
-SIMULATION = simulate(5, mechanism="linear", sites=3, rows=[60, 150, 64], seed=2)
+# Sites of unequal size share their compiled programs: JAX sees all padded to 128 rows.
+SIMULATION = simulate(5, mechanism="linear", sites=3, rows=[122, 124, 128], seed=2)
 CASES = [(name, regime) for name, method in METHODS.items() for regime in method.regimes]
 
 

@@ -87,9 +87,9 @@ def check(
         typer.Option(metavar="SILO", help="The site's table, as feddag learn takes it.", show_default=False),
     ] = None,
 ) -> None:
-    """Prints the study's hash: sites that see the same one have agreed on the same study. With --site and --data, the
-    table is read as that site would read it, and what comes of it is shown: counts, and values that lie far from all
-    others. Nothing is sent anywhere.
+    """Prints the study's hash: sites that see the same one have agreed on the same study. Says how it runs over a
+    network. With --site and --data, it checks the table instead, read as that site would read it: counts, and values
+    that lie far from all others. Nothing is sent anywhere.
 
     Example: feddag study check study.toml
 
@@ -108,9 +108,10 @@ def check(
         f"assessment on a network: {'yes' if study.trust.assess else 'no'}"
     )
     console.print(f"sha256 {study.digest}", soft_wrap=True)
-    if len(study.sites) > 1:
-        _show_network(console, study)
-    if site is not None:
+    if site is None:
+        if len(study.sites) > 1:
+            _show_network(console, study)
+    else:
         silo = study.silo(site, data)
         console.print(f"{site}: {silo.account}, {silo.rows} to learn from", markup=False, soft_wrap=True)
         console.print(_summary(study, silo))

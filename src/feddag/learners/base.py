@@ -129,7 +129,8 @@ class Learner(BaseEstimator, ABC):
             y: Ignored; here for scikit-learn.
             kinds: By column what its values stand for, such as `{"stage": "ordinal"}`; see `feddag.read_silos`.
             interventions: By site what experiments set there: a list of variables that were set in every row, such as
-                `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets; see `feddag.read_silos`.
+                `{"lab-2": ["PKC"]}`, the name of the column that names each row's targets, or a mapping, such as
+                `{"lab-2": {"changed": ["PKC"]}}` where causes still act; see `feddag.read_silos`.
             progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
             checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
@@ -180,7 +181,7 @@ class Learner(BaseEstimator, ABC):
         self.check_parameters()
         checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
-        self.check_interventions(np.any([silo.is_target for silo in checked], axis=0), checked[0].columns)
+        self.check_interventions(np.any([silo.is_experimental for silo in checked], axis=0), checked[0].columns)
         return checked
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
@@ -193,9 +194,9 @@ class Learner(BaseEstimator, ABC):
             if method.learner()(**method.defaults).takes_interventions
         ]
         raise FeddagError(
-            f"Experiments set {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no experiments: it "
-            f"would take their values for what causes made. Choose the method {' or '.join(able)}, or leave out these "
-            "rows and declare no experiments."
+            f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no "
+            "experiments: it would take its values for what causes made as elsewhere. Choose the method "
+            f"{' or '.join(able)}, or leave out these rows and declare no experiments."
         )
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:

@@ -190,7 +190,7 @@ class Study:
     def _possible_targets(self) -> Bool[np.ndarray, " variable"]:
         """Return the variables that experiments set, as far as the study tells; a column may name each of them."""
         terms = [site.interventions for site in self.sites]
-        named = {name for each in terms for name in each.intervened}
+        named = {name for each in terms for name in each.experimental}
         by_rows = any(each.column is not None for each in terms)
         return np.array([by_rows or name in named for name in self.columns])
 

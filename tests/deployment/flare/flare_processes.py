@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
@@ -148,6 +149,16 @@ class Federation:
 
     def memory(self, name: str) -> Path:
         return self.kits[name] / "feddag" / f"{self.study.name}-{self.study.digest[:12]}"
+
+    @contextmanager
+    def after_study(self) -> Iterator[Self]:
+        """Start all, run the study to its end, and leave all up until the block ends."""
+        try:
+            self.start()
+            assert self.run().wait(PATIENCE) == 0, self.log("analyst")
+            yield self
+        finally:
+            self.close()
 
     def close(self) -> None:
         for name in list(self.processes):

@@ -288,13 +288,9 @@ def test_a_site_can_host_the_server_so_that_no_third_party_sees_the_graph(tmp_pa
     )
     assert all(kits[name].parent == host for name in federation.names[1:])
     federation.kits = kits
-    federation.start()
-    try:
-        assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
+    with federation.after_study():
         edges = feddag.load(federation.folder / "run").graph_.edges
-        assert edges == in_process(federation).graph_.edges
-    finally:
-        federation.close()
+    assert edges == in_process(federation).graph_.edges
 
 
 def test_twenty_kills_at_random_change_nothing(federation):

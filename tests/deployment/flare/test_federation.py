@@ -29,13 +29,8 @@ METHOD = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_
 def finished(tmp_path_factory):
     """A federation whose study has ended, and which is still up."""
     federation = Federation(tmp_path_factory.mktemp("federation"), METHOD, privacy="[trust]\nassess = true")
-    federation.start()
-    try:
-        analyst = federation.run()
-        assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
+    with federation.after_study():
         yield federation
-    finally:
-        federation.close()
 
 
 def test_four_sites_learn_what_one_process_learns(finished):

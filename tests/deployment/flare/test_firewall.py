@@ -205,12 +205,7 @@ def test_sites_reach_the_server_through_a_reverse_proxy_that_passes_tls_on(setti
     for name in (*federation.names, "analyst"):
         for start in (federation.kits[name] / "startup").glob("fed_*.json"):
             start.write_text(start.read_text().replace(str(federation.port), str(port)))
-    try:
-        with serving(tmp_path, port, *command, file):
-            federation.start()
-            assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
-            assert f"Connected to the server at localhost:{port}" in federation.log(federation.names[0])
-    finally:
-        federation.close()
+    with serving(tmp_path, port, *command, file), federation.after_study():
+        assert f"Connected to the server at localhost:{port}" in federation.log(federation.names[0])
     learned = feddag.load(federation.folder / "run").graph_
     assert learned.edges == federation.study.learner().fit(federation.simulation).graph_.edges

@@ -16,7 +16,7 @@ pytest.importorskip("nvflare", reason="needs feddag[flare]")
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from flare_processes import PATIENCE, Federation
+from flare_processes import Federation
 from typer.testing import CliRunner
 
 import feddag
@@ -423,12 +423,8 @@ def test_a_study_runs_with_keys_that_never_left_their_owners_and_a_site_that_cam
     for name in signed:
         (own[name] / "study.toml").write_text(text)
     federation.kits = own
-    federation.start()
-    try:
-        assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
-    finally:
-        federation.close()
-    learned = feddag.load(federation.folder / "run")
+    with federation.after_study():
+        learned = feddag.load(federation.folder / "run")
     assert learned.graph_.edges == federation.study.learner().fit(federation.simulation).graph_.edges
     for name in federation.names:
         assert set(Kit.open(own[name], "site").trust().known.read()) == set(federation.names) - {name}

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs feddag[flare]")
 
-from flare_processes import PATIENCE, Federation
+from flare_processes import Federation
 
 import feddag
 from feddag.deployment.site import OWN_MECHANISMS
@@ -28,13 +28,8 @@ def finished(tmp_path_factory):
         privacy=TRUST,
         policy="maximum_numbers_per_value = 1000.0",
     )
-    federation.start()
-    try:
-        analyst = federation.run()
-        assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
+    with federation.after_study():
         yield federation
-    finally:
-        federation.close()
 
 
 def test_each_figure_is_that_of_one_process(finished):

@@ -13,7 +13,7 @@ from feddag.study import Study
 
 METHODS = [
     LINEAR,
-    'name = "feddag"\nparameters = { sharing = "graph", it_max = 1, it_inner = 20, it_fl = 10, seed = 1 }',
+    'name = "feddag"\nparameters = { sharing = "graph", hidden_layers = 1, it_max = 1, it_inner = 20, it_fl = 10 }',
     'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, participation = 3 }',
     'name = "notears-admm"\nparameters = { it_max = 20 }',
     'name = "notears"',

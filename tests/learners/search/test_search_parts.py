@@ -56,7 +56,6 @@ def nothing_known(nodes):
 
 
 SILOS = simulate(5, heterogeneous=True, sites=3, rows=[80, 150, 100], seed=3).silos
-COMMON = simulate(5, mechanism="gp", sites=3, rows=[800, 1200, 1000], seed=4).silos
 
 
 def test_bits_and_members_are_inverse():

@@ -17,8 +17,10 @@ from feddag.regression.residual_checks import deviations_beyond_chance
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
 ATOMS, IMPRECISE = "a value far commoner than others", "errors of measurement"
 DIFFERING = "some sites differ"
+EVERYWHERE, TOGETHER = "sites differ everywhere", "sites differ in several variables at once"
 VARYING = "other causes at some sites"
 CHECK_COLUMNS = ("check", "variables", "figure", "sites", "failed")
+_DECIDE = "Choose sharing='auto', so that the data decide what sites have in common."
 _REMEDIES = {
     DEPENDENT: "A cause may be missing from the table, or the noise may be of a kind that the search does not know. "
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
@@ -28,7 +30,9 @@ _REMEDIES = {
     "and the other values), or declare it ordinal.",
     IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
     "but the most precise of them.",
-    DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
+    DIFFERING: _DECIDE,
+    EVERYWHERE: _DECIDE,
+    TOGETHER: _DECIDE,
     VARYING: "Either these sites have another graph, or something about their rows is not as the search assumes it. "
     "Each such site reads in its own terminal which edges do not fit; learn from the others without them, and compare.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
@@ -90,6 +94,10 @@ class Checks(NamedTuple):
     """The number of sites whose rows speak for other causes of a variable."""
     standing: Float[np.ndarray, "node node"]
     """The number of sites whose rows speak for an edge."""
+    vary_everywhere: Float[np.ndarray, ""]
+    """Whether sites that seem to have mechanisms in common surely do not quite."""
+    come_together: Float[np.ndarray, ""]
+    """Whether the same sites differ in several variables at once, more often than by chance."""
 
     @classmethod
     def of(cls, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"], rows: int) -> Checks:
@@ -118,6 +126,8 @@ class Checks(NamedTuple):
             sites_differing=unknown,
             misfit=unknown,
             standing=np.zeros((nodes, nodes)),
+            vary_everywhere=np.zeros(()),
+            come_together=np.zeros(()),
         )
 
     def with_imprecision(self, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"]) -> Checks:
@@ -194,6 +204,11 @@ class Checks(NamedTuple):
             for node in np.flatnonzero(self.differing > _SURELY_DIFFERENT).tolist()
         ]
         rows += [
+            (check, "all variables", np.nan, np.nan, alike)
+            for check, found in ((EVERYWHERE, self.vary_everywhere), (TOGETHER, self.come_together))
+            if found
+        ]
+        rows += [
             (VARYING, names[node], float(self.misfit[node]), float(self.misfit[node]), True)
             for node in np.flatnonzero(self.misfit > 0).tolist()
         ]
@@ -216,6 +231,8 @@ def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
 
 
 _WORDS = {
+    EVERYWHERE: "Sites are assumed to be alike, and mechanisms vary a little from site to site, everywhere ({})",
+    TOGETHER: "Sites are assumed to be alike, and some differ in several variables at once (of {})",
     DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
     VARYING: "The rows of some sites by themselves speak for other causes of {}",
     ATOMS: "One value makes up much of {}, and no density describes that",

@@ -27,6 +27,10 @@ from feddag.regression.residual_pairs import DEGREES
 
 Sharing = Literal["auto", "graph", "all"]
 
+_ALIKE_ROWS = Output(
+    "for each comparison the number of rows, if no experiment set or changed a variable of it; 0 otherwise",
+    ("comparison",),
+)
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
 ROWS = TaskSpec(
     "search.rows",
@@ -74,10 +78,13 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
-        "alike_rows": Output(
-            "for each comparison the number of rows, if no experiment set a variable of it; 0 otherwise",
+        "of_lines": Output("for each comparison the difference by straight lines with normal noise", ("comparison",)),
+        "of_curves": Output("for each comparison that by smooth functions with normal noise", ("comparison",)),
+        "by_design": Output(
+            "for each comparison the difference, if an experiment set or changed a variable of it; 0 otherwise",
             ("comparison",),
         ),
+        "alike_rows": _ALIKE_ROWS,
         "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
         "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },
@@ -121,7 +128,12 @@ GRAPH_FIT = TaskSpec(
 DEVIATIONS = TaskSpec(
     "search.deviations",
     "How many sites differ from the straight lines that most have in common",
-    {"differing": Output("for each variable whether the site differs", ("family",))},
+    {
+        "differing": Output("for each variable whether the site differs", ("family",)),
+        "at_once": Output("the number of pairs of variables in both of which the site differs"),
+        "distance": Output("how far the site's own lines are from the common ones in all variables else"),
+        "parameters": Output("the number of parameters of these lines"),
+    },
 )
 SITE_DIFFERENCES = TaskSpec(
     "search.site-differences",
@@ -130,6 +142,7 @@ SITE_DIFFERENCES = TaskSpec(
         "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
         "site_second": Output("for each comparison the square of it times the site's rows", ("comparison",)),
         "site_rows": Output("the number of rows"),
+        "alike_rows": _ALIKE_ROWS,
     },
 )
 TASKS = (

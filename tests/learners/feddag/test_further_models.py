@@ -1,0 +1,65 @@
+"""FedDAG with models other than its own: it runs, is restored, and finds their graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddag import FeddagError, make_learner, simulate
+from feddag.learners import FedDAG
+from same_graphs import same
+
+
+@pytest.mark.parametrize(
+    ("model", "sharing"),
+    [("notears-mlp", "all"), ("notears-mlp", "none"), ("dag-gnn", "all"), ("dag-gnn", "graph"), ("dag-gnn", "none")],
+)
+def test_further_models_run_and_are_restored(model, sharing):
+    simulation = simulate(4, mechanism="linear", sites=2, rows=50, seed=1)
+    learner = FedDAG(sharing, model, it_inner=6, it_fl=3, rho_max=0.1, seed=1).fit(simulation)
+    again = FedDAG(sharing, model, it_inner=6, it_fl=3, rho_max=0.1, seed=1).restore(*learner.snapshot())
+    assert same(again.graph_, learner.graph_)
+    X = simulation.silos[0].values
+    np.testing.assert_array_equal(again.predict(X, "site-01"), learner.predict(X, "site-01"))
+
+
+def test_a_graph_that_is_part_of_the_mechanisms_cannot_be_shared_alone():
+    with pytest.raises(FeddagError, match=r"'notears-mlp' cannot share its graph alone.*sharing='all'"):
+        FedDAG("graph", "notears-mlp").fit(simulate(3, sites=2, rows=30, seed=1))
+
+
+@pytest.fixture(scope="module")
+def confounded():
+    """Two instruments tell that a hidden variable joins a and b: u -> a <-> b <- w."""
+    rng = np.random.default_rng(1)
+    tables = {}
+    for site in ("here", "there"):
+        hidden, u, w, one, other = rng.normal(size=(5, 1500))
+        tables[site] = pd.DataFrame({"u": u, "w": w, "a": u + hidden + 0.5 * one, "b": 3 * (w + hidden + 0.5 * other)})
+    return tables
+
+
+def test_the_admg_of_a_confounded_pair_has_an_edge_for_the_hidden_cause(confounded):
+    learned = make_learner("admg", it_max=15).fit(confounded)
+    assert ("a", "b") in learned.graph_.bidirected_edges
+    # whether u acts on a, or is joined to it as well, no data with normal noise can tell
+    assert [str(edge) for edge in learned.graph_.to_pag().marked_edges] == ["u o-> a", "w o-> b", "a <-> b"]
+    again = FedDAG("all", "admg", l1=0.02, it_max=15).restore(*learned.snapshot())
+    assert again.graph_ == learned.graph_
+    assert again.site_graphs_ == learned.site_graphs_
+
+
+def test_an_admg_does_not_depend_on_units(confounded):
+    other_units = {site: table * [1000.0, 0.01, 50.0, 1.0] for site, table in confounded.items()}
+    found = [make_learner("admg", it_max=15).fit(tables).graph_ for tables in (confounded, other_units)]
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0].scores, found[1].scores, atol=1e-3)
+
+
+def test_knowledge_about_an_admg_is_kept(confounded):
+    forbidden = make_learner("admg", it_max=15, forbidden=[("u", "a")]).fit(confounded).graph_
+    assert ("u", "a") not in forbidden.edges
+    required = make_learner("admg", it_max=15, required=[("a", "b")]).fit(confounded).graph_
+    assert ("a", "b") in required.edges
+    assert ("a", "b") not in required.bidirected_edges
