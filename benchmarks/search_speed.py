@@ -43,6 +43,7 @@ def main() -> None:
             setting = Simulated(functions, asked.graph, nodes)
             drawn = setting.draw(1)
             learner = settings.search(setting, 1, shared=asked.sharing).learner().set_params(restarts=asked.restarts)
+            assert drawn.truth is not None
             measure(setting.title, learner, drawn.silos, drawn.truth)
     for size in asked.tables:
         rows, columns = map(int, size.split("x"))
