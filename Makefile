@@ -33,8 +33,8 @@ speed: $(INSTALLED)  ## how near the local phase comes to this machine's peak
 docs: $(INSTALLED)  ## the documentation as a site: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-wheelhouse: $(INSTALLED)  ## every wheel, lock file and SBOM for an install without internet; EXTRAS=flare,sql,...
-	$(BIN)/python packaging/wheelhouse.py --out wheelhouse --extras "$(EXTRAS)"
+wheelhouse: $(INSTALLED)  ## every wheel, lock file and SBOM for an install without internet; EXTRAS=flare,sql,... JAX=no
+	$(BIN)/python packaging/wheelhouse.py --out wheelhouse --extras "$(EXTRAS)" $(if $(filter no,$(JAX)),--without-jax)
 
 install: $(INSTALLED)  ## .venv with every extra
 

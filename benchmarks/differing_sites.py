@@ -1,19 +1,25 @@
 """Measure the search where sites differ: experiments, mechanisms of a site's own, graphs that vary, and Sachs.
 
     python benchmarks/differing_sites.py [--sharing graph all] [--seeds 1 2 3 4 5] [--rows NAME ...] [--sachs FOLDER]
+        [--peers ges gies cd-nod]
 
 For each row: the mean SHD of the reported graph with open directions counted as right and as wrong, the edges that are
-there, those directed surely, and those of them that point the wrong way or are not in the truth; over all seeds.
+there, those directed surely, and those of them that point the wrong way or are not in the truth; over all seeds. Peers
+learn from the pooled rows, with their own defaults: GES (causal-learn) from these alone, CD-NOD (causal-learn, Fisher's
+z) also from the number of each row's site, GIES (gies) from the targets of experiments. `pip install '.[peers]'` brings
+their packages.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -21,7 +27,11 @@ import pandas as pd
 import feddag
 from feddag.errors import AssumptionWarning
 from feddag.graphs import CausalGraph, compare
+from feddag.learners.causal_learn import adjacency_of
+from feddag.learners.search.tasks import Sharing
+from feddag.silos.checks import CheckedSilos
 from other_generators import causal_order, random_graph
+from other_sets import package
 
 SACHS_TARGETS = {"3": "akt", "4": "pkc", "5": "pip2", "6": "mek", "7": "pip3", "8": "pkc", "9": "pka"}
 """By the first character of a condition's file."""
@@ -103,14 +113,47 @@ def sachs(folder: Path, *, targets: bool) -> Case:
     return Case(tables, CausalGraph(adjacency.to_numpy(), names), declared if targets else None)
 
 
-def measure(case: Case, sharing: str) -> dict[str, float]:
-    """Learn and compare."""
-    started = time.perf_counter()
+def _search(case: Case, sharing: Sharing) -> CausalGraph:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
-        learned = feddag.EvidenceSearch(sharing, workers=1).fit(case.tables, interventions=case.interventions)
-    found = compare(learned.graph_, case.truth)
-    directed, truth = set(learned.graph_.edges), set(case.truth.edges)
+        return feddag.EvidenceSearch(sharing, workers=1).fit(case.tables, interventions=case.interventions).graph_
+
+
+def _ges(silos: CheckedSilos) -> np.ndarray:
+    values = np.concatenate([silo.values for silo in silos])
+    ges = package("causallearn.search.ScoreBased.GES").ges
+    return adjacency_of(ges(values, "local_score_BIC")["G"].graph)
+
+
+def _gies(silos: CheckedSilos) -> np.ndarray:
+    targets = [np.flatnonzero(silo.is_target).tolist() for silo in silos]
+    return package("gies").fit_bic([silo.values for silo in silos], targets)[0]
+
+
+def _cd_nod(silos: CheckedSilos) -> np.ndarray:
+    values = np.concatenate([silo.values for silo in silos])
+    sites = np.repeat(np.arange(len(silos)), [silo.rows for silo in silos])[:, None]
+    cdnod = package("causallearn.search.ConstraintBased.CDNOD").cdnod
+    with contextlib.redirect_stderr(io.StringIO()):  # it shows its progress, whatever it is told
+        found = cdnod(values, sites, 0.05, "fisherz").G.graph
+    return adjacency_of(found[:-1, :-1])
+
+
+PEERS: dict[str, Callable[[CheckedSilos], np.ndarray]] = {"ges": _ges, "gies": _gies, "cd-nod": _cd_nod}
+
+
+def _peer(case: Case, name: str) -> CausalGraph:
+    silos = feddag.read_silos(case.tables, interventions=case.interventions)
+    found = PEERS[name](silos) != 0
+    return CausalGraph(found.astype(np.int8), silos[0].columns)
+
+
+def measure(case: Case, method: str) -> dict[str, float]:
+    """Learn and compare."""
+    started = time.perf_counter()
+    graph = _peer(case, method) if method in PEERS else _search(case, cast(Sharing, method))
+    found = compare(graph, case.truth)
+    directed, truth = set(graph.edges), set(case.truth.edges)
     return {
         "shd": found.shd,
         "strict_shd": found.strict_shd,
@@ -125,22 +168,23 @@ def measure(case: Case, sharing: str) -> dict[str, float]:
 def main() -> None:
     """Print a line for each row and each sharing."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sharing", nargs="+", default=["graph"])
+    parser.add_argument("--sharing", nargs="*", default=["graph"])
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--rows", nargs="+", default=[*ROWS, "Sachs", "Sachs without targets"])
     parser.add_argument("--sachs", type=Path, default=Path(feddag.__file__).parent / "silos/real/data/sachs")
     given = parser.parse_args()
     for name in given.rows:
-        for sharing in given.sharing:
+        for method in [*given.sharing, *given.peers]:
             cases = (
                 [sachs(given.sachs, targets=name == "Sachs")]
                 if name.startswith("Sachs")
                 else [ROWS[name](seed) for seed in given.seeds]
             )
-            found = pd.DataFrame([measure(case, sharing) for case in cases])
+            found = pd.DataFrame([measure(case, method) for case in cases])
             sums, means = found.sum(), found.mean()
             print(
-                f"{name} [{sharing}]: SHD {means.shd:.1f} (strict {means.strict_shd:.1f}), {sums.edges:.0f} edges, "
+                f"{name} [{method}]: SHD {means.shd:.1f} (strict {means.strict_shd:.1f}), {sums.edges:.0f} edges, "
                 f"directed {sums.directed:.0f}: {sums.right:.0f} right, {sums.wrong:.0f} wrong; {means.seconds:.0f} s",
                 flush=True,
             )

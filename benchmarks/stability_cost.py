@@ -1,5 +1,8 @@
 """What 50 bootstraps cost beside the fit: seconds, rounds and bytes of a study with secure sums, all in one process.
 
+The sites' ends and the server's are those of a network; calls between them are function calls. CPU seconds are those of
+the server and all sites together, each of which follows the method to verify its questions.
+
 Type: python benchmarks/stability_cost.py [--variables 10] [--sites 4] [--rows 300] [--bootstraps 50]
 """
 
@@ -25,14 +28,21 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     simulation = simulate(options.variables, mechanism="gp", sites=options.sites, rows=options.rows, seed=options.seed)
-    print(f"{'bootstraps':>10} {'seconds':>8} {'rounds':>7} {'MB sent':>8} {'numbers per value':>18}")
+    print("| bootstraps | CPU s | rounds | MB that sites send | receive | numbers per value |")
+    print("|---|---|---|---|---|---|")
+    costs = []
     for bootstraps in (0, options.bootstraps):
-        seconds, rounds, sent, numbers = cost(simulation, bootstraps)
-        print(f"{bootstraps:>10} {seconds:8.1f} {rounds:7} {sent / 1e6:8.2f} {numbers:18.1f}", flush=True)
+        costs.append(cost(simulation, bootstraps))
+        seconds, rounds, sent, received, numbers = costs[-1]
+        cells = (f"{bootstraps}", f"{seconds:.0f}", f"{rounds:.0f}", f"{sent / 1e6:.1f}", f"{received / 1e6:.1f}")
+        print(f"| {' | '.join(cells)} | {numbers:.1f} |", flush=True)
+    without, having = costs
+    ratios = (f"{(more - less) / less:.1f}" for less, more in zip(without, having, strict=True))
+    print(f"| the bootstraps alone, over the fit | {' | '.join(ratios)} |")
 
 
-def cost(simulation, bootstraps: int) -> tuple[float, int, int, float]:
-    """Return the seconds, rounds, bytes and numbers per value of one study."""
+def cost(simulation, bootstraps: int) -> tuple[float, ...]:
+    """Return the CPU seconds, rounds, bytes sent and received, and numbers per value of one study."""
     columns, names = simulation.silos[0].columns, [silo.name for silo in simulation.silos]
     study = Study.parse(
         'name = "cost"\n[variables]\n'
@@ -60,14 +70,15 @@ def cost(simulation, bootstraps: int) -> tuple[float, int, int, float]:
             name: lambda request, content, timeout, site=site: site.reply(request, content)
             for name, site in sites.items()
         }
-        started = time.monotonic()
+        started = time.process_time()
         server = build_server(study, calls, folder, Trust(authority.root), lambda text: None)
         result = run_study(study, server, lambda status: None, print)
-        seconds = time.monotonic() - started
+        seconds = time.process_time() - started
         numbers = sites[names[0]].numbers_per_value
         for site in sites.values():
             site.close()
-        return seconds, result.record["federation"]["rounds"], sum(server.ledger.sent.values()), numbers
+        sent, received = (sum(each.values()) for each in (server.ledger.sent, server.ledger.received))
+        return seconds, result.record["federation"]["rounds"], sent, received, numbers
 
 
 if __name__ == "__main__":

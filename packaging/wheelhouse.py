@@ -5,7 +5,11 @@
 What comes as source only is built here, so the machines that install it need no compiler. The wheels fit machines with
 the same system and the same version of Python as this one. On such a machine, from the folder:
 
-    python -m venv feddag && feddag/bin/pip install --no-index --find-links . --require-hashes -r requirements.lock
+    python -m venv feddag
+    feddag/bin/pip install --no-deps --no-index --find-links . --require-hashes -r requirements.lock
+
+With --without-jax the wheels are fewer by JAX and what comes with it, two fifths of all bytes installed: enough for a
+site, a server and an analyst of studies by the search, and of all methods that do not descend gradients.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 LOCK, SBOM = "requirements.lock", "sbom.cdx.json"
+GRADIENTS = ("jax", "jaxlib", "ml-dtypes", "opt-einsum", "optax")
+"""What nothing but the methods that descend gradients needs."""
 _PROJECT = Path(__file__).resolve().parents[1]
 
 
@@ -72,6 +78,13 @@ def gather(out: Path, extras: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", out, wanted], check=True)
 
 
+def leave_out(folder: Path, names: tuple[str, ...]) -> None:
+    """Remove the wheels of some packages from a folder."""
+    for wheel in read_wheels(folder):
+        if wheel.name in names:
+            wheel.file.unlink()
+
+
 def read_wheels(folder: Path) -> list[Wheel]:
     """Read all wheels of a folder, by name; refuse two of one package."""
     wheels = sorted(map(Wheel.read, folder.glob("*.whl")), key=lambda wheel: wheel.name)
@@ -85,7 +98,7 @@ def read_wheels(folder: Path) -> list[Wheel]:
 
 def lock_text(wheels: list[Wheel]) -> str:
     """Return requirements that name each wheel's version and hash."""
-    head = f"# Install with: pip install --no-index --find-links . --require-hashes -r {LOCK}"
+    head = f"# Install with: pip install --no-deps --no-index --find-links . --require-hashes -r {LOCK}"
     return "\n".join([head, *(f"{each.name}=={each.version} --hash=sha256:{each.sha256}" for each in wheels)]) + "\n"
 
 
@@ -134,11 +147,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("wheelhouse"), help="the folder; new or empty")
     parser.add_argument("--extras", default="flare", help="of feddag, separated by commas; none: ''")
+    parser.add_argument("--without-jax", action="store_true", help="leave out what only gradient methods need")
     given = parser.parse_args()
     if given.out.exists() and any(given.out.iterdir()):
         raise SystemExit(f"{given.out} is not empty. Remove it, or name another folder: --out")
     given.out.mkdir(parents=True, exist_ok=True)
     gather(given.out, given.extras)
+    if given.without_jax:
+        leave_out(given.out, GRADIENTS)
     wheels = write(given.out)
     size = sum(wheel.file.stat().st_size for wheel in wheels) / 1e6
     print(f"{len(wheels)} wheels, {size:.0f} MB, {LOCK} and {SBOM} in {given.out}")

@@ -460,6 +460,18 @@ class TestExperiments:
         assert three.columns == ("a", "b")
         np.testing.assert_array_equal(study.silo("three", tables["three"]).targets, three.targets)
 
+    def test_sites_know_which_mechanisms_were_changed(self):
+        study = Study.parse(self.SITES.replace("[sites.one]", '[sites.one]\nchanged = ["b"]'))
+        tables = {"one": self.table(), "two": self.table(), "three": self.table(condition=[None] * 12)}
+        one, two, _ = study.silos(tables)
+        assert one.changed == ("b",)
+        assert two.changed == ()
+        assert not one.targets.any()
+        assert one.unlike_others.tolist() == [[False, True]] * 12
+        assert study.silos(tables).pooled("all")[0].targets[:12].tolist() == [[False, True]] * 12
+        assert Study.of(study.document()) == study
+        assert study.digest != Study.parse(self.SITES).digest
+
     def test_rows_that_are_dropped_take_their_targets_along(self):
         study = Study.parse(self.SITES + '[data]\nmissing = "drop"\n')
         table = self.table(condition=["a", "b", *[None] * 10])
@@ -478,6 +490,12 @@ class TestExperiments:
             ('[sites.one]\nintervened = ["c"]\n', "sites.one.intervened has 'c', which is no variable"),
             ('[sites.one]\ntargets = "a"\n', "sites.one.targets is 'a', which is the column of a variable"),
             ('[sites.one]\nintervened = ["a"]\n', "'a' is in sites.NAME.intervened of every site"),
+            ('[sites.one]\nchanged = ["c"]\n', "sites.one.changed has 'c', which is no variable"),
+            ('[sites.one]\nchanged = ["a"]\n', "'a' is in sites.NAME.changed of every site"),
+            (
+                '[sites.one]\nintervened = ["a"]\nchanged = ["a"]\n[sites.two]\n',
+                "sites.one: 'a' is in intervened and in changed",
+            ),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, text, message):

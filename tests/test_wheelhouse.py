@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -54,10 +55,14 @@ def wheels(tmp_path, script):
     return tmp_path
 
 
+def from_the_folder(folder: Path) -> list[object]:
+    lock = folder / "requirements.lock"
+    return ["--no-deps", "--no-index", "--find-links", folder, "--require-hashes", "-r", lock]
+
+
 def install(folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    options = ["--no-index", "--find-links", folder, "--require-hashes", "-r", folder / "requirements.lock"]
     return subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--target", out, *options],
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target", out, *from_the_folder(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -68,6 +73,14 @@ def test_pip_installs_from_the_folder_alone(wheels, tmp_path):
     installed = install(wheels, tmp_path / "site")
     assert installed.returncode == 0, installed.stderr
     assert (tmp_path / "site" / "other_package.py").read_text() == "VERSION = '2.5'\n"
+
+
+def test_pip_installs_without_what_was_left_out(wheels, tmp_path, script):
+    script.leave_out(wheels, ("other-package",))
+    script.write(wheels)
+    installed = install(wheels, tmp_path / "site")
+    assert installed.returncode == 0, installed.stderr
+    assert [path.name for path in (tmp_path / "site").glob("*.py")] == ["feddag.py"]
 
 
 def test_a_wheel_that_was_changed_is_refused(wheels, tmp_path):
@@ -94,41 +107,85 @@ def test_two_versions_of_one_package_are_refused(wheels, script):
         script.write(wheels)
 
 
-@pytest.mark.slow
-def test_a_site_is_installed_from_the_gathered_wheels_alone(tmp_path):
-    """Needs an index to gather from; what follows cannot reach any."""
-    folder, place = tmp_path / "wheelhouse", tmp_path / "venv"
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory):
+    """All wheels of a site: needs an index to gather from; what follows cannot reach any."""
+    folder = tmp_path_factory.mktemp("gathered") / "wheelhouse"
     gathering = [sys.executable, SCRIPT, "--out", folder, "--extras", "flare"]
-    gathered = subprocess.run(gathering, capture_output=True, text=True, check=False)
-    if "Could not find a version" in gathered.stderr or "Connection" in gathered.stderr:
-        pytest.skip(f"no package index is in reach: {gathered.stderr.strip().splitlines()[-1]}")
-    assert gathered.returncode == 0, gathered.stderr
-    assert "requirements.lock and sbom.cdx.json" in gathered.stdout
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    nowhere = "http://127.0.0.1:9"
-    environment = {
-        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_CONFIG_FILE")},
-        "PIP_CONFIG_FILE": os.devnull,
-        "HTTPS_PROXY": nowhere,
-        "HTTP_PROXY": nowhere,
-    }
+    done = subprocess.run(gathering, capture_output=True, text=True, check=False)
+    if "Could not find a version" in done.stderr or "Connection" in done.stderr:
+        pytest.skip(f"no package index is in reach: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    assert "requirements.lock and sbom.cdx.json" in done.stdout
+    return folder
 
-    def run(*command: object) -> str:
-        done = subprocess.run(
-            list(map(str, command)), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+
+class Machine:
+    """An environment of Python for which no index is in reach, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.place = folder, folder / "venv"
+        nowhere = "http://127.0.0.1:9"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_CONFIG_FILE")},
+            "PIP_CONFIG_FILE": os.devnull,
+            "HTTPS_PROXY": nowhere,
+            "HTTP_PROXY": nowhere,
+        }
+        subprocess.run([sys.executable, "-m", "venv", self.place], check=True)
+
+    def tried(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [str(self.place / "bin" / program), *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
+
+    def run(self, program: str, *arguments: object) -> str:
+        done = self.tried(program, *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    lock = folder / "requirements.lock"
-    options = ("--quiet", "--no-index", "--find-links", folder, "--require-hashes", "-r", lock)
-    run(place / "bin" / "pip", "install", *options)
-    run(place / "bin" / "pip", "check")
-    assert str(place) in run(place / "bin" / "python", "-c", "import feddag, nvflare; print(feddag.__file__)")
-    (tmp_path / "study.toml").write_text(
-        'name = "asthma"\n[variables]\nage = "continuous"\ndose = "continuous"\n[method]\nname = "search"\n'
-        "[sites.basel]\n[sites.bern]\n[sites.lyon]\n"
-    )
-    assert "feddag site" in run(place / "bin" / "feddag", "federation", "provision", "study.toml", "--out", "kits")
-    listed = {each["name"] for each in json.loads((folder / "sbom.cdx.json").read_text())["components"]}
+
+STUDY = """\
+name = "asthma"
+[variables]
+age = "continuous"
+dose = "continuous"
+[method]
+name = "search"
+[sites.basel]
+[sites.bern]
+[sites.lyon]
+"""
+
+
+@pytest.mark.slow
+def test_a_site_is_installed_from_the_gathered_wheels_alone(gathered, tmp_path):
+    machine = Machine(tmp_path)
+    machine.run("pip", "install", "--quiet", *from_the_folder(gathered))
+    machine.run("pip", "check")
+    assert str(machine.place) in machine.run("python", "-c", "import feddag, nvflare; print(feddag.__file__)")
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert "feddag site" in machine.run("feddag", "federation", "provision", "study.toml", "--out", "kits")
+    listed = {each["name"] for each in json.loads((gathered / "sbom.cdx.json").read_text())["components"]}
     assert {"nvflare", "pyhocon"} <= listed
+
+
+@pytest.mark.slow
+def test_a_site_without_jax_searches_and_says_what_other_methods_need(gathered, tmp_path, script):
+    light = tmp_path / "light"
+    shutil.copytree(gathered, light)
+    script.leave_out(light, script.GRADIENTS)
+    listed = {wheel.name for wheel in script.write(light)}
+    assert "nvflare" in listed
+    assert not listed & set(script.GRADIENTS)
+    machine = Machine(tmp_path)
+    machine.run("pip", "install", "--quiet", *from_the_folder(light))
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert "feddag site" in machine.run("feddag", "federation", "provision", "study.toml", "--out", "kits")
+    machine.run("feddag", "simulate", "data", "--nodes", 3, "--sites", 3, "--rows", 60)
+    tables = sorted((tmp_path / "data").glob("site-*.csv"))
+    machine.run("feddag", "learn", *tables, "--out", "run", "--quiet")
+    refused = machine.tried("feddag", "learn", *tables, "--out", "other", "--method", "feddag")
+    assert refused.returncode == 2
+    assert "The method 'feddag' needs jax, which is not installed here" in refused.stderr

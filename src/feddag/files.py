@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -21,6 +22,8 @@ from feddag.errors import FeddagError
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """What a spreadsheet takes for a formula, or for the whitespace before one; with apostrophes that `as_text` added."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of an `OSError` that room on the disk would mend."""
 _LOCK_ATTEMPTS = 5
 """Whoever only looks whether a file is locked holds it for a moment."""
 
@@ -66,6 +69,17 @@ def check_private(folder: Path) -> None:
                 )
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an `OSError` the name of what could not be written: a full disk says only that there is no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 @overload
 def atomic_write(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[TextIO]: ...
 @overload
@@ -87,7 +101,7 @@ def atomic_write(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding, newline = (None, None) if mode == "wb" else ("utf-8", "")
     try:
-        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
+        with naming(target), open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -258,6 +258,12 @@ HOSTILE = {
         array("dag", lambda graph: np.triu(np.ones_like(graph), 1) | np.eye(4, k=-1, dtype=np.uint8)),
         "a graph without cycles",
     ),
+    "columns more than precise": (
+        SEARCH,
+        "search.imprecision",
+        put("precise", 2),
+        "all of precise must be whole between 0 and 1",
+    ),
     "no scale": (COMMON_SEARCH, "search.covariances", put("scale", 0.0), "all of scale must be between 1e-150"),
     "an origin beyond reason": (COMMON_SEARCH, "search.covariances", put("origin", 1e200), "all of origin must be"),
     "lines beyond reason": (COMMON_SEARCH, "search.pulls", put("slopes", 1e12), "all of slopes must be between"),

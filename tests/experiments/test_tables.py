@@ -56,6 +56,15 @@ def test_hidden_variables_are_part_of_a_setting_and_of_its_truth():
     assert len(drawn.silos[0].columns) == len(drawn.truth.names) == 6
 
 
+def test_sites_that_differ_are_part_of_a_setting():
+    differing = replace(TINY, shifted=1, varying=1)
+    assert not {"shifted", "varying"} & TINY.identity().keys()
+    assert differing.identity()["shifted"] == differing.identity()["varying"] == 1
+    assert replace(Simulated(), shifted=1).published is None
+    assert differing.title.endswith(", 1 of each site's own, a further edge at 1")
+    assert differing.draw(1).digest() != TINY.draw(1).digest()
+
+
 def test_a_figure_of_the_paper_stands_where_it_should():
     experiment = find_experiment("participation")
     row = next(row for row in experiment.rows if row.parameters.get("participation") == 0.2)

@@ -83,13 +83,13 @@ def test_no_step_evaluates_functions_of_more_rows_than_a_block(in_blocks, monkey
 
 
 def test_a_family_is_regressed_once_as_far_as_memory_goes(monkeypatch):
-    calls, regress = [], views.best_fit
+    calls, regress = [], views.Factors.best_fit
 
     def count(*arguments):
         calls.append(1)
         return regress(*arguments)
 
-    monkeypatch.setattr(views, "best_fit", count)
+    monkeypatch.setattr(views.Factors, "best_fit", count)
     view = View(Features(_table()))
     first, again = (view.fit(CHILDREN, PARENTS, None) for _ in range(2))
     assert len(calls) == len(CHILDREN)

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from feddag.errors import FeddagError
+from feddag.files import NO_ROOM
 
 SUMMARIES = {
     "demo": "Watch ten sites find the graph behind their data by two methods, without showing each other a row.",
@@ -110,5 +111,7 @@ class Commands(TyperGroup):
             raise
         except OSError as error:
             message = f"{error.filename}: {error.strerror}." if error.filename else str(error)
+            if error.errno in NO_ROOM:
+                message = f"{error.filename or 'The output'}: {error.strerror}. Make room there, and try again."
         typer.echo(f"Error: {' '.join(message.splitlines())}", err=True)
         raise typer.Exit(2)

@@ -17,10 +17,10 @@ from feddag.cli.progress import clock
 from feddag.cli.proxies import ProxyOption
 from feddag.cli.stability import edge_table
 from feddag.cli.tables import bare_table, show_edges, stdout
+from feddag.cli.terms import show_terms
 from feddag.deployment.demo import run_demo
 from feddag.deployment.engine import ANALYST, AUTHORITY, SERVER, AnalystKit, Standing
 from feddag.deployment.engines import engine
-from feddag.deployment.preflight import describe_terms
 from feddag.deployment.proxy import Proxy
 from feddag.errors import FeddagError
 from feddag.graphs import compare
@@ -80,8 +80,7 @@ def provision(
             err=True,
         )
     agreed = Study.load(study)
-    for line in describe_terms(agreed):
-        typer.echo(line)
+    show_terms(stdout(), agreed)
     lacking = [site.name for site in agreed.sites if site.name not in kits]
     if lacking:
         typer.echo(f"No request came from {', '.join(lacking)}. Later: feddag federation add", err=True)

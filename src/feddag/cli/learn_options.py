@@ -11,7 +11,7 @@ import typer
 
 from feddag.cli.options import Option, Takers, counts, edges, names, number, ranges, tiers, value, with_options
 from feddag.errors import FeddagError
-from feddag.learners.registry import METHODS, Regime
+from feddag.learners.registry import METHODS, Regime, installed_methods
 from feddag.silos.preparation import Missing, Scale
 
 DEFAULT_METHOD = "search"
@@ -148,7 +148,7 @@ def refuse_options(given: dict[str, Any], reason: str) -> None:
 def _takers() -> Takers:
     """Return the parameters of each method; methods that share a learner and its defaults stand together."""
     together: dict[tuple[str, str], list[str]] = {}
-    for name, method in METHODS.items():
+    for name, method in installed_methods().items():
         together.setdefault((method.estimator, repr(method.defaults)), []).append(name)
     return {", ".join(names): METHODS[names[0]].parameters() for names in together.values()}
 

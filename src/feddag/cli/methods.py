@@ -11,7 +11,7 @@ from feddag.cli.tables import stdout
 from feddag.extras import install_command
 from feddag.learners.factory import describe, leaves_site
 from feddag.learners.regimes import LEAVES_SITE
-from feddag.learners.registry import METHODS
+from feddag.learners.registry import INSTALL_GRADIENTS, METHODS, installed_methods
 
 
 def methods(
@@ -24,11 +24,12 @@ def methods(
 
     Example: feddag methods
     """
+    installed = installed_methods()
     if format == "json":
-        typer.echo(json.dumps([describe(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([describe(method) for method in installed.values()], indent=2, ensure_ascii=False))
         return
     table = Table.grid(padding=(0, 2, 0, 0))
-    for k, method in enumerate(METHODS.values()):
+    for k, method in enumerate(installed.values()):
         if k:
             table.add_row()
         table.add_row(method.name, "", Text(method.summary), style="bold")
@@ -48,4 +49,7 @@ def methods(
     table.add_row("other regimes", "", Text("what leaves a site, whatever the method"), style="bold")
     for regime, text in LEAVES_SITE.items():
         table.add_row("", Text(regime, style="dim"), Text(text))
+    if lacking := [name for name in METHODS if name not in installed]:
+        table.add_row()
+        table.add_row("not installed", "", Text(f"{', '.join(lacking)}: {INSTALL_GRADIENTS}"), style="bold")
     stdout().print(table)

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from feddag.cli.learn_options import DEFAULT_METHOD
 from feddag.cli.tables import bare_table, stdout
+from feddag.cli.terms import show_terms
 from feddag.deployment.cells import check_cells
-from feddag.deployment.preflight import check_network, describe_terms
-from feddag.disclosure import describe_release
+from feddag.deployment.preflight import check_network
 from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.files import atomic_write
@@ -126,11 +126,7 @@ def _show_network(console: Console, study: Study) -> None:
     except FeddagError as error:
         console.print(f"Warning: over a network this study cannot run. {error}", markup=False, soft_wrap=True)
         return
-    with Console(stderr=True).status("Counting the numbers that leave each site, on made-up tables"):
-        released = describe_release(study)
-    console.print("Over a network:", markup=False)
-    for line in [*describe_terms(study), *released]:
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+    show_terms(console, study)
 
 
 def _cell_warnings(study: Study, silo: Silo) -> list[str]:

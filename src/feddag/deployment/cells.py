@@ -37,13 +37,13 @@ def check_experiments(study: Study, fewest: int) -> None:
     if not study.privacy.secure_sum or fewest < 2:
         return
     for name in study.columns:
-        free = [site.name for site in study.sites if name not in site.interventions.intervened]
+        free = [site.name for site in study.sites if name not in site.interventions.experimental]
         if len(free) < min(fewest, len(study.sites)):
             raise FeddagError(
-                f"{study.source}: experiments set {name!r} at all sites but {', '.join(free)}, so that sums about its "
-                f"causes would be about {len(free)} site{'s' * (len(free) > 1)}, and {fewest} are the fewest that are "
-                f"allowed. Name more sites, leave out {name!r}, or agree on minimum_sites = {len(free)} in the study's "
-                "[federation] and in all policies."
+                f"{study.source}: experiments set or changed {name!r} at all sites but {', '.join(free)}, so that sums "
+                f"about its causes would be about {len(free)} site{'s' * (len(free) > 1)}, and {fewest} are the fewest "
+                f"that are allowed. Name more sites, leave out {name!r}, or agree on minimum_sites = {len(free)} in "
+                "the study's [federation] and in all policies."
             )
 
 

@@ -6,9 +6,27 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from typing import Literal
 
+from feddag.files import NO_ROOM
+
 LogFormat = Literal["text", "json"]
+
+
+class _Silent(logging.Handler):
+    """Drops what cannot be written: Python would print a traceback for every line that a full disk refuses."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of its base
+        """Drop the record."""
+
+
+class Terminal(_Silent, logging.StreamHandler):
+    """Prints records."""
+
+
+class LogFile(_Silent, RotatingFileHandler):
+    """Writes records into a file, and begins a new one when it is large."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -22,10 +40,17 @@ class JsonFormatter(logging.Formatter):
 
 
 def speaker(log_format: LogFormat) -> Callable[[str], None]:
-    """Return a function that prints a message, in the chosen format."""
-    if log_format == "text":
-        return lambda message: print(message, flush=True)
-    return lambda message: print(_line("info", message, datetime.now(UTC)), flush=True)
+    """Return a function that prints a message, in the chosen format, if there is room for it."""
+
+    def say(message: str) -> None:
+        text = message if log_format == "text" else _line("info", message, datetime.now(UTC))
+        try:
+            print(text, flush=True)
+        except OSError as error:
+            if error.errno not in NO_ROOM:  # a participant does not end because nobody can read it
+                raise
+
+    return say
 
 
 def _line(level: str, message: str, when: datetime, **more: str) -> str:

@@ -6,7 +6,7 @@ from feddag.errors import FeddagError
 from feddag.federation.tasks import LARGEST_VALUE, SMALLEST_SPREAD, Bounds, Output, TaskSpec, by_name
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.regimes import InRegime
-from feddag.learners.registry import METHODS
+from feddag.learners.registry import installed_methods
 from feddag.regression.moments import COVARIANCE, SCALE
 from feddag.selection import CANDIDATES, Candidates
 from feddag.study import Study
@@ -110,7 +110,7 @@ def study_replicates(study: Study, learner: FederatedLearner) -> Replicates | No
 
 def known_tasks() -> dict[str, TaskSpec]:
     """Return every task that a study on this installation may ask, those of other packages' methods among them."""
-    learners = [method.learner() for method in METHODS.values()]
+    learners = [method.learner() for method in installed_methods().values()]
     of_methods = [spec for learner in learners if issubclass(learner, FederatedLearner) for spec in learner.task_specs]
     scaling = (*SCALE.specs, SET_SCALE)
     return by_name(

@@ -140,9 +140,13 @@ def _tables(population: Population, study: Study, own: str, rows: int, rng: np.r
 def _with_experiments(silo: Silo, study: Study, own: str) -> Silo:
     """Give a made-up table of another site the experiments that the study declares for that site."""
     declared = study.site_interventions(silo.name)
-    if declared is None or declared.column is not None or silo.name == own:
+    if declared is None or silo.name == own:
         return silo
-    return replace(silo, targets=target_mask(silo.name, silo.columns, silo.rows, declared, None))
+    silo = replace(silo, changed=declared.changed)
+    if declared.column is not None:
+        return silo
+    targets = target_mask(silo.name, silo.columns, silo.rows, declared, None)
+    return replace(silo, targets=targets)
 
 
 def _figures(study: Study, silo: Silo, policy: Policy, course: Course) -> Disclosure:

@@ -119,5 +119,6 @@ def _made_up(study: Study, site: str, place: int) -> Silo:
         if kind.discrete:
             ranks = values[:, column].argsort().argsort()
             values[:, column] = ranks * len(kind.levels) // _MADE_UP_ROWS
-    targets = target_mask(site, study.columns, _MADE_UP_ROWS, study.site_interventions(site), None)
-    return Silo(site, study.columns, values, kinds, targets=targets)
+    declared = study.site_interventions(site)
+    targets = target_mask(site, study.columns, _MADE_UP_ROWS, declared, None)
+    return Silo(site, study.columns, values, kinds, targets=targets, changed=declared.changed if declared else ())

@@ -62,6 +62,10 @@ class Simulated:
     data: Data = "raw"
     hidden: int = 0
     """Variables that no table has; the truth then has an edge <-> for each pair that one of them joins."""
+    shifted: int = 0
+    """Variables that each site makes in its own way, all others as the rest."""
+    varying: int = 0
+    """Sites with one edge more than the truth."""
 
     @property
     def title(self) -> str:
@@ -79,13 +83,23 @@ class Simulated:
             parts.append("uneven rows")
         if self.hidden:
             parts.append(f"{self.hidden} hidden")
+        if self.shifted:
+            parts.append(f"{self.shifted} of each site's own")
+        if self.varying:
+            parts.append(f"a further edge at {self.varying}")
         return ", ".join(parts + ([] if self.data == "raw" else [self.data]))
 
     @property
     def published(self) -> tuple[str, str, int, int] | None:
         """Return functions, graph, nodes and rows, as in the paper's tables; None for data that the paper lacks."""
-        as_published = (self.sites, self.uneven, self.data, self.hidden) == (10, False, "raw", 0)
+        as_published = (self.sites, self.uneven, self.data) == (10, False, "raw") and not self._beyond
         return (self.functions, self.graph, self.nodes, self.rows) if as_published else None
+
+    @property
+    def _beyond(self) -> dict[str, int]:
+        """What makes the data unlike any of the paper's."""
+        extra = {"hidden": self.hidden, "shifted": self.shifted, "varying": self.varying}
+        return {name: count for name, count in extra.items() if count}
 
     @property
     def version(self) -> int:
@@ -95,9 +109,9 @@ class Simulated:
         return SIMULATOR_VERSION
 
     def identity(self) -> dict[str, Any]:
-        """Return all that identifies the setting, in the types of JSON; what hides nothing is as it ever was."""
-        identity = asdict(self)
-        return identity if self.hidden else {name: each for name, each in identity.items() if name != "hidden"}
+        """Return all that identifies the setting, in the types of JSON; one of the paper's is as it ever was."""
+        left_out = {"hidden", "shifted", "varying"} - self._beyond.keys()
+        return {name: each for name, each in asdict(self).items() if name not in left_out}
 
     def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:
         """Simulate the sites; with `shared_draws`, mixed sites share their random numbers, as published data did."""
@@ -115,8 +129,8 @@ class Simulated:
             rows=self.rows,
             sites=self.sites,
             uneven=self.uneven,
-            hidden=self.hidden,
             seed=seed,
+            **self._beyond,
             **options,
         )
         silos = standardise(simulation.silos) if self.data == "standardised" else simulation.silos

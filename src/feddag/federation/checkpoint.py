@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import zipfile
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Arrays
-from feddag.files import atomic_write
+from feddag.files import NO_ROOM, atomic_write
 
 _DOCUMENT = "document.json"
 
@@ -26,7 +25,7 @@ def save_checkpoint(path: Path, document: dict[str, Any], arrays: Arrays) -> Non
 
 def not_kept(folder: Path, error: OSError) -> FeddagError:
     """Return the error of a participant whose disk does not take what it must remember."""
-    remedy = "Make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Mend this"
+    remedy = "Make room there" if error.errno in NO_ROOM else "Mend this"
     return FeddagError(
         f"{folder}: {error.strerror or error}. {remedy}, and run the study again: what was done is kept."
     )

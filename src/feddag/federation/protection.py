@@ -22,6 +22,8 @@ def describe_protection(protection: str, sites: int) -> str:
             words.append(f"with noise, for differential privacy of {part[3:-1]}")
         elif part.startswith("row-dp(") and part.endswith(")"):
             words.append(f"with noise that hides every row, for differential privacy of {part[7:-1]}")
+        elif part.startswith("ledger(") and part.endswith(")"):
+            words.append(f"charged to a ledger: {part[7:-1]}")
         else:
             words.append(part)
     return ", ".join(words)

@@ -28,7 +28,7 @@ from feddag.graphs import CausalGraph
 from feddag.learners.checkpointing import FitContext
 from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.knowledge import Edges, Knowledge
-from feddag.learners.registry import METHODS, Regime
+from feddag.learners.registry import Regime, installed_methods
 from feddag.learners.status import Progress
 from feddag.learners.validation import log_likelihood
 from feddag.silos import CheckedSilos, Silo, read_silos
@@ -129,7 +129,8 @@ class Learner(BaseEstimator, ABC):
             y: Ignored; here for scikit-learn.
             kinds: By column what its values stand for, such as `{"stage": "ordinal"}`; see `feddag.read_silos`.
             interventions: By site what experiments set there: a list of variables that were set in every row, such as
-                `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets; see `feddag.read_silos`.
+                `{"lab-2": ["PKC"]}`, the name of the column that names each row's targets, or a mapping, such as
+                `{"lab-2": {"changed": ["PKC"]}}` where causes still act; see `feddag.read_silos`.
             progress: Called after every round. What it raises ends the fit, and the checkpoint holds that round.
             checkpoint: A file that keeps the state of the run. Where it exists already, from the same data and
                 parameters, the fit goes on from it and ends as if it had never been interrupted.
@@ -180,18 +181,22 @@ class Learner(BaseEstimator, ABC):
         self.check_parameters()
         checked = read_silos(silos)
         self.check_kinds(dict(zip(checked[0].columns, checked[0].kinds, strict=True)))
-        self.check_interventions(np.any([silo.is_target for silo in checked], axis=0), checked[0].columns)
+        self.check_interventions(np.any([silo.is_experimental for silo in checked], axis=0), checked[0].columns)
         return checked
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
         """Refuse experiments where the method would take a variable that was set for one that its causes made."""
         if self.takes_interventions or not is_target.any():
             return
-        able = [name for name, method in METHODS.items() if method.learner()(**method.defaults).takes_interventions]
+        able = [
+            name
+            for name, method in installed_methods().items()
+            if method.learner()(**method.defaults).takes_interventions
+        ]
         raise FeddagError(
-            f"Experiments set {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no experiments: it "
-            f"would take their values for what causes made. Choose the method {' or '.join(able)}, or leave out these "
-            "rows and declare no experiments."
+            f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and {type(self).__name__} takes no "
+            "experiments: it would take its values for what causes made as elsewhere. Choose the method "
+            f"{' or '.join(able)}, or leave out these rows and declare no experiments."
         )
 
     def check_kinds(self, kinds: Mapping[str, Kind]) -> None:
@@ -200,7 +205,7 @@ class Learner(BaseEstimator, ABC):
         if not alien:
             return
         needed = {kind.name for kind in kinds.values()}
-        able = [name for name, method in METHODS.items() if needed <= method.learner().kinds]
+        able = [name for name, method in installed_methods().items() if needed <= method.learner().kinds]
         found = ", ".join(f"{name!r} ({kind.name})" for name, kind in alien.items())
         remedy = f"Choose the method {' or '.join(able)}, declare" if able else "Declare"
         raise FeddagError(

@@ -10,7 +10,7 @@ import pandas as pd
 from feddag.errors import FeddagError
 from feddag.learners.base import Learner, disclosed
 from feddag.learners.regimes import InRegime
-from feddag.learners.registry import METHODS, Method, Regime, find_method
+from feddag.learners.registry import METHODS, Method, Regime, find_method, installed_methods
 
 
 def make_learner(name: str, regime: Regime | None = None, **parameters: Any) -> Learner:
@@ -74,11 +74,11 @@ def describe(method: Method) -> dict[str, Any]:
 
 
 def methods() -> pd.DataFrame:
-    """List the methods by name: what each assumes, what leaves a site, and where it comes from.
+    """List the methods that are installed by name: what each assumes, what leaves a site, and where it comes from.
 
     Examples:
         >>> import feddag
         >>> feddag.methods().query("unit_free").index.tolist()
         ['search', 'admg', 'pc', 'ges', 'cam', 'r2-sortnregress', 'random', 'empty']
     """
-    return pd.DataFrame([describe(method) for method in METHODS.values()]).set_index("name")
+    return pd.DataFrame([describe(method) for method in installed_methods().values()]).set_index("name")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 Regime = Literal["federated", "all", "separate", "voting"]
 """Sites learn together; or, for comparison, on pooled rows, each alone, or by a vote (`feddag.learners.regimes`)."""
 REGIMES: tuple[Regime, ...] = get_args(Regime)
+_MAY_LACK = ("jax", "jaxlib", "optax")
+"""Packages of methods that descend gradients: a site of a study with another method may do without."""
+INSTALL_GRADIENTS = "pip install jax optax"
 _NOT_FEDERATED: tuple[Regime, ...] = ("all", "separate", "voting")
 
 
@@ -50,7 +54,15 @@ class Method:
     def learner(self) -> type[Learner]:
         """Import the learner's class."""
         module, name = self.estimator.split(":")
-        return getattr(import_module(module), name)
+        try:
+            return getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _MAY_LACK:
+                raise
+            raise FeddagError(
+                f"The method {self.name!r} needs {error.name}, which is not installed here. Install it with: "
+                f"{INSTALL_GRADIENTS}"
+            ) from None
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return the learner's parameters with their types, and this method's defaults."""
@@ -140,7 +152,7 @@ METHODS = _Methods(
             "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=5,
+            version=6,
         ),
         Method(
             name="private-search",
@@ -274,6 +286,16 @@ METHODS = _Methods(
         ),
     )
 )
+
+
+def installed_methods() -> dict[str, Method]:
+    """Return the methods whose learner can be imported here, by name."""
+    found = {}
+    for name, method in METHODS.items():
+        with suppress(FeddagError):
+            method.learner()
+            found[name] = method
+    return found
 
 
 def find_method(name: str) -> Method:

@@ -38,6 +38,10 @@ _FARTHEST = 4.0
 PULLS = 4
 """Rounds in which sites pull the centre."""
 _RIDGE_OF_STEP = 1e-6
+_LEAST_SHARE = 1e-9
+"""Directions of so small a share of the largest variance are those that a site's rows do not tell."""
+_LEAST_SPREAD = 0.1
+"""The least variance of squared residuals, in squares of their mean: that of normal ones is 2."""
 
 
 class Lines(NamedTuple):
@@ -78,9 +82,10 @@ class Pull(NamedTuple):
             lines: The centres.
             spread: The covariances of the variables within sites, all sites' mean.
         """
-        levels = self.levels / self.level_weights[:, None]
-        slopes, pulled = lines.slopes.copy(), self.slopes / self.slope_weights[:, None]
+        levels = self.levels / _at_least(self.level_weights)[:, None]
         members = lines.parents
+        slopes, width = lines.slopes.copy(), _width(members, spread)
+        pulled = self.slopes * (width / _at_least(self.slope_weights))[:, None]
         for families, chosen in _of_equal_size(members):
             system = spread[chosen[:, :, None], chosen[:, None, :]] + _RIDGE_OF_STEP * np.eye(chosen.shape[1])
             gradient = pulled[families[:, None], chosen]
@@ -118,8 +123,8 @@ class SiteLines:
 
     def __init__(self, values: Float[np.ndarray, "row node"]) -> None:
         values = np.clip(values, -_FARTHEST, _FARTHEST)
-        columns = np.column_stack([np.ones(len(values)), values])
-        self._products = columns.T @ columns
+        self._columns = np.column_stack([np.ones(len(values)), values])
+        self._products = self._columns.T @ self._columns
         self.covariances = np.cov(values.T, bias=True).reshape(values.shape[1], -1)
         """The covariances of the columns."""
         self.rows = len(values)
@@ -142,6 +147,7 @@ class SiteLines:
         intercepts, log_variances = sums.first / self.rows, np.log(variance)
         excess = self.rows * np.log(variance / self._variance(at_best))
         slope_weights = _weights(excess, np.maximum(parents.sum(axis=1), 1)) / self._variance(at_best)
+        of_parents = _width(parents, self.covariances)  # where parents hardly vary, rows hardly tell a slope
         gap = 2 * (self._log_likelihood(sums, intercepts, log_variances) - self._follow(sums, centre))
         level_weights = _weights(gap, np.full(len(children), 2))
         differences = np.column_stack([intercepts - centre.intercepts, log_variances - centre.log_variances])
@@ -149,7 +155,7 @@ class SiteLines:
             level_weights[:, None] * differences,
             level_weights,
             (slope_weights / self.rows)[:, None] * self._gradients(children, parents, centre.slopes),
-            slope_weights,
+            slope_weights * of_parents,
         )
 
     def _gradients(
@@ -172,11 +178,30 @@ class SiteLines:
         others = logsumexp(ways[1:], axis=0, b=_WEIGHTS[1:, None])
         return np.asarray(others - ways[0] - np.log(_FOLLOWS) > np.log(_SURE_ODDS))
 
+    def distance(self, child: int, centre: Lines) -> float:
+        """Return how far this site's own line is from a common one: by chance the number of its parameters.
+
+        The variances of its parameters are those of any noise (White's), so that a mechanism that is no straight line,
+        or noise of any shape, is no distance.
+        """
+        parents = np.flatnonzero(centre.parents)
+        columns = self._columns[:, [0, *(1 + parents)]]
+        weights = np.linalg.inv(columns.T @ columns + _RIDGE_OF_STEP * np.eye(columns.shape[1])) @ columns.T
+        line = weights @ self._columns[:, 1 + child]
+        residuals = self._columns[:, 1 + child] - columns @ line
+        gap = line - np.array([centre.intercepts, *centre.slopes[parents]])
+        covariances = (weights * residuals**2) @ weights.T
+        variance = max(float(np.mean(residuals**2)), LEAST_VARIANCE)
+        of_variance = max(float(np.mean(residuals**4)) / variance**2 - 1, _LEAST_SPREAD) / self.rows
+        of_line = gap @ np.linalg.pinv(covariances, rcond=_LEAST_SHARE, hermitian=True) @ gap
+        of_noise = (np.log(variance) - centre.log_variances) ** 2 / of_variance
+        return float(of_line + of_noise) * max(1 - columns.shape[1] / self.rows, 0.0)
+
     def _ways(self, children: Int[np.ndarray, " family"], centre: Lines) -> Float[np.ndarray, "way family"]:
         """Return the evidence of following a line, and of the three ways to differ, over that of a line of its own."""
         sums = self._residuals(children, centre.slopes)
         variances, rows = np.exp(centre.log_variances), self.rows
-        own = self._own(children, centre.parents)
+        own = self.evidence(children, centre.parents)
         own_intercept = (
             -0.5 * rows * np.log(2 * np.pi * variances)
             - 0.5 * np.log1p(rows / _RIDGE)
@@ -185,7 +210,7 @@ class SiteLines:
         follow = self._follow(sums, centre)
         return (np.stack([follow, own_intercept, self._own_levels(sums), own]) - own) / self._caution[children]
 
-    def _own(
+    def evidence(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
     ) -> Float[np.ndarray, " family"]:
         """Return the log-evidence of this site's own lines."""
@@ -269,6 +294,19 @@ def _of_equal_size(
     for size in np.unique(sizes).tolist():
         families = np.flatnonzero(sizes == size)
         yield families, np.nonzero(parents[families])[1].reshape(len(families), size)
+
+
+def _width(
+    parents: Bool[np.ndarray, "family node"], spread: Float[np.ndarray, "node node"]
+) -> Float[np.ndarray, " family"]:
+    """Return the mean variance of each family's parents; 1 without any."""
+    counts = parents.sum(axis=1)
+    return np.where(counts > 0, (parents @ spread.diagonal()) / np.maximum(counts, 1), 1.0)
+
+
+def _at_least(weights: Float[np.ndarray, " family"]) -> Float[np.ndarray, " family"]:
+    """Keep weights from 0: where no site pulls, a centre stays."""
+    return np.maximum(weights, 1e-12)
 
 
 def _weights(

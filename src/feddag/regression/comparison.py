@@ -73,19 +73,22 @@ def errors_of_differences(
         rows: The number of rows of all sites.
         sites: The number of sites.
     """
-    site_rows = answer["site_rows"]
-    if "alike_rows" in answer:  # sites whose experiments set a variable of the comparison differ by design
-        site_rows = answer["alike_rows"]
-        mean = answer["site_first"] / np.maximum(site_rows, 1e-9)
     over_rows = (answer["row_second"] - answer["row_first"] ** 2) / rows
-    over_sites = error_over_sites({**answer, "site_rows": site_rows}, mean, rows, sites)
-    return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), over_sites)
+    return StandardErrors(np.sqrt(np.maximum(over_rows, 0.0)), error_over_sites(answer, rows, sites, mean))
 
 
 def error_over_sites(
-    answer: Arrays, mean: Float[np.ndarray, " comparison"], rows: float, sites: int
+    answer: Arrays, rows: float, sites: int, mean: Float[np.ndarray, " comparison"] | None = None
 ) -> Float[np.ndarray, " comparison"]:
-    """Return the standard errors of differences if there were other sites of the same kind."""
+    """Return the standard errors of differences if there were other sites of the same kind.
+
+    Sites vary around their own mean unless another is given. Sites whose experiments set or changed a variable of the
+    comparison differ by design, and are left out.
+    """
+    site_rows = answer.get("alike_rows", answer["site_rows"])
+    if mean is None or "alike_rows" in answer:
+        mean = answer["site_first"] / np.maximum(site_rows, 1e-9)
+    answer = {**answer, "site_rows": site_rows}
     # Σ wₖ² (Δₖ − Δ)², where wₖ is a site's share of the rows, and Δ the mean
     between = (answer["site_second"] - 2 * mean * answer["site_first"] + mean**2 * answer["site_rows"]) / rows
     return np.sqrt(np.maximum(between * sites / max(sites - 1, 1), 0.0))

@@ -59,6 +59,55 @@ class Fit(NamedTuple):
     ridge: float
     size: int
     """How many features it uses."""
+    factor: Float[np.ndarray, "feature feature"]
+    """L, where LLᵀ = ΦᵀΦ + λI for all features: its first rows and columns are that of the first features."""
+    solved: Float[np.ndarray, " feature"]
+    """L⁻¹Φᵀy."""
+
+
+class Factors:
+    """The factors of one set of features at each λ, which all children of these parents share."""
+
+    def __init__(self, gram: Float[np.ndarray, "feature feature"]) -> None:
+        """Factorise; rounding may make the system of a small λ indefinite: then a larger one will do."""
+        diagonal = np.arange(len(gram))
+        self._of_ridge: list[tuple[float, np.ndarray, np.ndarray]] = []
+        for ridge in RIDGES if len(gram) else ():
+            system = gram.copy(order="F")
+            system[diagonal, diagonal] += ridge
+            factor, info = _potrf(system, lower=1, overwrite_a=1)
+            if not info:
+                complexity = np.cumsum(2 * np.log(factor.diagonal()) - np.log(ridge))
+                self._of_ridge.append((ridge, factor, complexity))
+
+    def best_fit(
+        self,
+        cross: Float[np.ndarray, " feature"],
+        total: float,
+        rows: float,
+        ends: list[int],
+        precision: float | None,
+    ) -> Fit:
+        """Score a family at each λ with each number of layers: one factor for each λ gives all of these.
+
+        Args:
+            cross, total: Products of the features with the child, and of the child with itself.
+            rows: How many.
+            ends: Where layers end.
+            precision: See `per_row`.
+        """
+        if not ends[-1]:
+            return Fit(float(per_row(np.array(total / rows), precision)), RIDGES[0], 0, np.zeros((0, 0)), cross)
+        last = np.array(ends) - 1
+        found = np.full((len(RIDGES), len(ends)), np.inf)
+        solutions = []
+        for k, (_, factor, complexity) in enumerate(self._of_ridge):
+            solutions.append(_trtrs(factor, cross, lower=1)[0])
+            residual = total - np.cumsum(solutions[k] ** 2)[last]
+            found[k] = per_row(residual / rows, precision) + complexity[last] / (2 * rows)
+        k, end = np.unravel_index(found.argmin(), found.shape)
+        ridge, factor, _ = self._of_ridge[k]
+        return Fit(float(average_evidence(found.reshape(-1), rows)), ridge, ends[end], factor, solutions[k])
 
 
 def best_fit(
@@ -69,46 +118,19 @@ def best_fit(
     ends: list[int],
     precision: float | None,
 ) -> Fit:
-    """Score a family at each λ with each number of layers: one factorisation for each λ gives all of these.
-
-    Args:
-        gram, cross, total: Products of the features, of the features with the child, and of the child with itself.
-        rows: How many.
-        ends: Where layers end.
-        precision: See `per_row`.
-    """
-    if not ends[-1]:
-        return Fit(float(per_row(np.array(total / rows), precision)), RIDGES[0], 0)
-    last = np.array(ends) - 1
-    found = np.full((len(RIDGES), len(ends)), np.inf)
-    for k, ridge in enumerate(RIDGES):
-        system = gram.copy()
-        system.flat[:: len(system) + 1] += ridge
-        factor, info = _potrf(system, lower=1, overwrite_a=1)
-        if info:
-            continue  # rounding has made it indefinite: a larger λ will do
-        solved, _ = _trtrs(factor, cross, lower=1)
-        residual = total - np.cumsum(solved**2)[last]
-        complexity = np.cumsum(2 * np.log(factor.diagonal()) - np.log(ridge))[last]
-        found[k] = per_row(residual / rows, precision) + complexity / (2 * rows)
-    k, end = np.unravel_index(found.argmin(), found.shape)
-    return Fit(float(average_evidence(found.reshape(-1), rows)), RIDGES[k], ends[end])
+    """Score one family whose features have these products with each other: see `Factors.best_fit`."""
+    return Factors(gram).best_fit(cross, total, rows, ends, precision)
 
 
-def coefficients(
-    gram: Float[np.ndarray, "feature feature"], cross: Float[np.ndarray, " feature"], fit: Fit
-) -> Float[np.ndarray, " used"]:
+def coefficients(fit: Fit) -> Float[np.ndarray, " used"]:
     """Return the coefficients of the regression that `best_fit` found best."""
-    size = fit.size
-    return np.linalg.solve(gram[:size, :size] + fit.ridge * np.eye(size), cross[:size])
+    if not fit.size:
+        return np.zeros(0)
+    return _trtrs(fit.factor[: fit.size, : fit.size], fit.solved[: fit.size], lower=1, trans=1)[0]
 
 
 def leave_one_out(
-    features: Float[np.ndarray, "row used"],
-    gram: Float[np.ndarray, "feature feature"],
-    fit: Fit,
-    residuals: Float[np.ndarray, " row"],
-    precision: float | None,
+    features: Float[np.ndarray, "row used"], fit: Fit, residuals: Float[np.ndarray, " row"], precision: float | None
 ) -> float:
     """Return how badly a regression predicts each row from all others: the negative log-likelihood per row, as scores.
 
@@ -116,8 +138,7 @@ def leave_one_out(
     """
     if not fit.size:
         return float(per_row(np.array(np.mean(residuals**2)), precision))
-    factor, _ = _potrf(gram[: fit.size, : fit.size] + fit.ridge * np.eye(fit.size), lower=1)
-    solved, _ = _trtrs(factor, features.T, lower=1)
+    solved, _ = _trtrs(fit.factor[: fit.size, : fit.size], features.T, lower=1)
     free = np.maximum(1 - (solved**2).sum(axis=0), 1e-6)
     return float(per_row(np.array(np.mean(residuals**2 / free)), precision) - 0.5 * np.log(free).mean())
 

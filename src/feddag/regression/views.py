@@ -9,6 +9,7 @@ at the rows compare.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from feddag.regression.comparison import row_losses
-from feddag.regression.evidence import CoarseEvidence, best_fit, coefficients, leave_one_out
+from feddag.regression.evidence import CoarseEvidence, Factors, best_fit, coefficients, leave_one_out
 from feddag.regression.features import FUNCTIONS, LINEAR_WEIGHT, Features
 from feddag.regression.gram import centred_gram, means_over_blocks
 from feddag.regression.noise_models import NoiseModels, row_log_densities
@@ -25,13 +26,13 @@ from feddag.silos.quantiles import normal_quantiles
 
 Family = tuple[int, tuple[int, ...]]
 """A child and its parents."""
-MOST_FURTHER = 2
-"""Of the parents that a family does not have, models of noise look at so many."""
+MOST_NEIGHBOURS = 2
+"""Models of noise look at so many families with a parent more, and at so many with one less."""
 MOST_ROWS, MOST_ROWS_OF_QUICK = 10_000, 400
 """Models of noise look at so many rows, evenly spaced: these tell it well enough, and quick regressions need less."""
 _BATCH_VALUES = 2**21
 """Residuals that are in memory at once."""
-REMEMBERED_VALUES = 2**21
+REMEMBERED_VALUES = 2**23
 """Residuals that a view keeps: the same families are scored first, and then compared row by row."""
 
 
@@ -51,7 +52,8 @@ class Fits(NamedTuple):
     """Of the residuals in all rows."""
 
 
-class _FamilyFit(NamedTuple):
+@dataclass(slots=True)
+class _FamilyFit:
     """The regression of one family."""
 
     score: float
@@ -59,6 +61,8 @@ class _FamilyFit(NamedTuple):
     residuals: Float[np.ndarray, " row"]
     """In `MOST_ROWS` rows at most."""
     mean_square: float
+    gain: float | None = None
+    """What models of its noise gain, once that was asked."""
 
 
 class _Products(NamedTuple):
@@ -100,7 +104,8 @@ class View:
         self._predicts = predicts
         slopes = np.zeros((self.rows, features.values.shape[1])) if log_slopes is None else log_slopes
         self._mean_log_slopes, self._log_slopes = slopes.mean(axis=0), slopes[self._chosen]
-        self._known_gains: dict[Family, float] = {}
+        self._known_gains: dict[tuple[int, bytes], float] = {}
+        """By child, and parents as packed bits."""
         self._known_fits: dict[tuple[Family, float | None], _FamilyFit] = {}
         self._coarse = lru_cache(maxsize=1)(self._coarse_given)
 
@@ -169,36 +174,35 @@ class View:
     ) -> Float[np.ndarray, "family node"]:
         """Return what models of the noise gain, for each family and each that differs from it by one parent.
 
-        With a further parent that is not among those that help most if noise is normal, the noise counts as the same.
+        With another neighbour than `_looked_at` finds, the noise counts as the same.
         """
-        every = np.arange(len(children))
-        further = np.where(parents, np.inf, scores)
-        helpful = np.sort(further, axis=1)[:, : MOST_FURTHER + 1][:, -1:]
-        looked_at = parents | (further <= np.minimum(helpful, scores[every, children, None]))
-        looked_at[every, children] = True
-        near: dict[tuple[int, int], Family] = {}
-        for family, node in np.argwhere(looked_at).tolist():
-            members = parents[family].copy()
-            members[node] ^= node != children[family]
-            near[family, node] = int(children[family]), tuple(np.flatnonzero(members).tolist())
-        self._find_gains(list(dict.fromkeys(near.values())))
-        own = [self._known_gains[near[place]] for place in enumerate(children.tolist())]
-        gains = np.repeat(np.array(own)[:, None], parents.shape[1], axis=1)
-        for place, family in near.items():
-            gains[place] = self._known_gains[family]
+        families, nodes = np.nonzero(_looked_at(children, parents, scores))
+        own = nodes == children[families]
+        near = parents[families]
+        near[np.arange(len(near)), nodes] ^= ~own
+        found = self._find_gains(children[families], near)
+        gains = np.repeat(found[own][:, None], parents.shape[1], axis=1)
+        gains[families, nodes] = found
         return gains
 
-    def _find_gains(self, families: Sequence[Family]) -> None:
-        """Compute what models of the noise gain for families, by quick regressions, where it is not known."""
-        unknown = [family for family in families if family not in self._known_gains]
-        for size in {len(parents) for _, parents in unknown}:
-            batch = [family for family in unknown if len(family[1]) == size]
+    def _find_gains(
+        self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"]
+    ) -> Float[np.ndarray, " family"]:
+        """Return what models of the noise gain for families, by quick regressions where it is not known."""
+        packed = np.packbits(parents, axis=1)
+        keys = list(zip(children.tolist(), packed.view(f"V{packed.shape[1]}")[:, 0].tolist(), strict=True))
+        known = self._known_gains
+        unknown = np.array([*{key: k for k, key in enumerate(keys) if key not in known}.values()], dtype=int)
+        sizes = parents[unknown].sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            batch = unknown[sizes == size]
             step = _BATCH_VALUES // MOST_ROWS_OF_QUICK
             for some in (batch[start : start + step] for start in range(0, len(batch), step)):
-                columns = _coarse_columns([parents for _, parents in some])
-                residuals = self._coarse_residuals(np.array([child for child, _ in some]), columns)
+                columns = _coarse_columns(np.nonzero(parents[some])[1].reshape(len(some), size))
+                residuals = self._coarse_residuals(children[some], columns)
                 gains = self._quick_rows[2].gains(residuals, list(columns))
-                self._known_gains.update(zip(some, gains.tolist(), strict=True))
+                known.update(zip((keys[k] for k in some.tolist()), gains.tolist(), strict=True))
+        return np.array([known[key] for key in keys])
 
     def _coarse_residuals(
         self, children: Int[np.ndarray, " family"], columns: Int[np.ndarray, "family column"]
@@ -221,7 +225,7 @@ class View:
             values = self.features.values[:, child]
             fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
             scores[child] = fit.score
-            explained = self._coarse_features[:, columns] @ coefficients(gram, cross, fit)
+            explained = self._coarse_features[:, columns] @ coefficients(fit)
             residuals[:, child] = values[self._chosen] - explained
         gains = self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes)
         return scores - gains - self._mean_log_slopes
@@ -240,7 +244,11 @@ class View:
         predictive = np.array([fit.predictive for fit in fits])
         if precisions is not None:
             return Fits(scores, scores, predictive, residuals, mean_squares)
-        gains = self._noise.gains(residuals, _columns_by_family(parents))
+        new = [k for k, fit in enumerate(fits) if fit.gain is None]
+        gains = self._noise.gains(residuals[:, new], _columns_by_family(parents[new]))
+        for k, gain in zip(new, gains.tolist(), strict=True):
+            fits[k].gain = gain
+        gains = np.array([fit.gain for fit in fits], dtype=float)
         return Fits(scores - gains - self._mean_log_slopes[children], scores, predictive, residuals, mean_squares)
 
     def _fit_once(
@@ -258,10 +266,9 @@ class View:
             ]
             new = [key for key in keys if key not in known]
             found = dict(zip(new, self._regress(new, members), strict=True)) if new else {}
-            fits |= {
-                family: found[key] if key in found else known[key] for family, key in zip(families, keys, strict=True)
-            }
-            known |= found
+            for family, key in zip(families, keys, strict=True):
+                fits[family] = found[key] if key in found else known.pop(key)
+                known[key] = fits[family]  # the last that was asked is the last to be forgotten
             for _ in range(len(known) - max(1, REMEMBERED_VALUES // len(self._chosen))):
                 del known[next(iter(known))]
         return [fits[family] for family in range(len(children))]
@@ -274,11 +281,12 @@ class View:
         products = self._products(members, children)
         ends, seen = self.features.layers(members, self.rows), self._some.joint(members, self.rows)
         seen -= products.origin
+        factors = Factors(products.gram)
         for place, ((child, _), precision) in enumerate(families):
             values, cross = self.features.values[:, child], products.cross[:, place]
             total = float(values @ values)
-            fit = best_fit(products.gram, cross, total, self.rows, ends, precision)
-            weights = coefficients(products.gram, cross, fit)
+            fit = factors.best_fit(cross, total, self.rows, ends, precision)
+            weights = coefficients(fit)
             residuals = values[self._chosen] - seen[:, : fit.size] @ weights
             mean_square = float((residuals**2).mean())
             if len(residuals) < self.rows:
@@ -286,7 +294,7 @@ class View:
                 mean_square = max((total - float(explained)) / self.rows, 0.0)
             predictive = np.nan
             if self._predicts:
-                predictive = leave_one_out(seen[:, : fit.size], products.gram, fit, residuals, precision)
+                predictive = leave_one_out(seen[:, : fit.size], fit, residuals, precision)
             yield _FamilyFit(fit.score, predictive, residuals, mean_square)
 
     def _products(self, members: tuple[int, ...], children: Sequence[int]) -> _Products:
@@ -350,7 +358,29 @@ def by_parents(parents: Bool[np.ndarray, "family node"] | Int[np.ndarray, "famil
     return groups.items()
 
 
-def _coarse_columns(parents: Sequence[Sequence[int]]) -> Int[np.ndarray, "family column"]:
+def _looked_at(
+    children: Int[np.ndarray, " family"],
+    parents: Bool[np.ndarray, "family node"],
+    scores: Float[np.ndarray, "family node"],
+) -> Bool[np.ndarray, "family node"]:
+    """Say which neighbours models of noise look at: the family itself, and few others that are best if noise is normal.
+
+    Of those with a further parent only such as are better than the family.
+    """
+    every, most = np.arange(len(children)), min(MOST_NEIGHBOURS, parents.shape[1]) - 1
+    own = scores[every, children, None]
+    more = np.where(parents, np.inf, scores)
+    more[every, children] = np.inf
+    less = np.where(parents, scores, np.inf)
+    best_more, best_less = (np.partition(each, most, axis=1)[:, most, None] for each in (more, less))
+    found = (more <= best_more) & (more < own) | (less <= best_less) & parents
+    found[every, children] = True
+    return found
+
+
+def _coarse_columns(
+    parents: Sequence[Sequence[int]] | Int[np.ndarray, "family parent"],
+) -> Int[np.ndarray, "family column"]:
     """Return the columns of coarse features of families with as many parents each."""
     chosen = np.array(parents, dtype=int).reshape(len(parents), -1)
     return (chosen[:, :, None] * FUNCTIONS + np.arange(FUNCTIONS)).reshape(len(parents), -1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -352,10 +353,18 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
+def _library_versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):  # an installation may leave JAX out
+            found[name] = version(name)
+    return found
+
+
 def _new_record(estimator: Learner, method: str, columns: Sequence[str]) -> dict[str, Any]:
     return {
         "feddag": version("feddag"),
-        "versions": {"python": sys.version.split()[0]} | {name: version(name) for name in _LIBRARIES},
+        "versions": {"python": sys.version.split()[0]} | _library_versions(),
         "status": "running",
         "started": _now(),
         "finished": None,

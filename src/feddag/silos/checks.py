@@ -44,7 +44,7 @@ class CheckedSilos(tuple[Silo, ...]):
     def pooled(self, name: str) -> CheckedSilos:
         """Return all rows as the table of one site."""
         values = np.concatenate([silo.values for silo in self])
-        masks = [silo.targets for silo in self if silo.targets is not None]
+        masks = [mask for silo in self if (mask := silo.unlike_others) is not None]
         targets = np.concatenate(masks) if masks else None
         return CheckedSilos((Silo(name, self[0].columns, values, self[0].kinds, targets=targets),))
 
@@ -190,7 +190,7 @@ def check_agreement(silos: Sequence[Silo]) -> CheckedSilos:
         if count > 1:
             raise FeddagError(f"Site {name!r} stands {count} times. Give each site its own name.")
     first = silos[0]
-    if any(silo.targets is not None for silo in silos):  # then all sites answer as sites of a study with experiments
+    if any(silo.targets is not None or silo.changed for silo in silos):  # then all answer as sites with experiments
         silos = [silo if silo.targets is not None else _without_targets(silo) for silo in silos]
     aligned = CheckedSilos(collect_or_refuse(lambda silo: _align(silo, first), silos))
     _check_levels(aligned)

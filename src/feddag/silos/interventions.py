@@ -1,6 +1,7 @@
 """Experiments: variables that somebody set, at a site or in some of its rows, so that their causes did not act.
 
-A row says nothing about the causes of a variable that was set in it. The variable still acts as a cause there.
+A row says nothing about the causes of a variable that was set in it. The variable still acts as a cause there. Other
+experiments change a mechanism and do not replace it: causes still act on such a variable, but as at no other site.
 """
 
 from __future__ import annotations
@@ -30,15 +31,25 @@ class Interventions:
     """Variables that were set in every row."""
     column: str | None = None
     """The column of the table that names each row's targets. It is no variable."""
+    changed: tuple[str, ...] = ()
+    """Variables whose mechanism was changed in every row."""
+
+    @property
+    def experimental(self) -> tuple[str, ...]:
+        """Variables that were set or changed in every row."""
+        return (*self.intervened, *self.changed)
 
 
 NO_INTERVENTIONS = Interventions()
+_KEYS = ("intervened", "targets", "changed")
+"""What a mapping says of a site, in the words of a study."""
 
 
 def given_interventions(given: Mapping[str, Any], sites: Sequence[str]) -> dict[str, Interventions]:
     """Return the interventions of all sites, from those that `fit` or `read_silos` was given by site.
 
-    A list of names are variables that were set in every row; a text is the column that names each row's targets.
+    A list of names are variables that were set in every row; a text is the column that names each row's targets; a
+    mapping has the keys of a study.
     """
     unknown = [site for site in given if site not in sites]
     if unknown:
@@ -51,12 +62,41 @@ def given_interventions(given: Mapping[str, Any], sites: Sequence[str]) -> dict[
 def _of_site(site: str, given: Any) -> Interventions:
     if isinstance(given, str):
         return Interventions(column=given)
-    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+    if isinstance(given, Mapping):
+        return _of_keys(site, given)
+    others = f", the name of the column that names each row's targets, or a mapping with {', '.join(_KEYS)}"
+    return Interventions(_names(f"interventions of site {site!r}", given, others))
+
+
+def _of_keys(site: str, given: Mapping[Any, Any]) -> Interventions:
+    unknown = [key for key in given if key not in _KEYS]
+    if unknown:
+        raise FeddagError(f"interventions of site {site!r} has {unknown[0]!r}. The keys are {', '.join(_KEYS)}.")
+    column = given.get("targets")
+    if not isinstance(column, str | None):
         raise FeddagError(
-            f"interventions of site {site!r} must be a list of variables, or the name of the column that names each "
-            f"row's targets. Got {given!r} instead."
+            f"targets of site {site!r} must be the name of the column that names each row's targets. "
+            f"Got {column!r} instead."
         )
-    return Interventions(tuple(given))
+    intervened, changed = (_names(f"{key} of site {site!r}", given.get(key, ())) for key in ("intervened", "changed"))
+    return refuse_both(f"Site {site!r}", Interventions(intervened, column, changed))
+
+
+def _names(where: str, given: Any, others: str = "") -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise FeddagError(f"{where} must be a list of variables{others}. Got {given!r} instead.")
+    return tuple(given)
+
+
+def refuse_both(where: str, interventions: Interventions) -> Interventions:
+    """Refuse a variable that was set and whose mechanism was changed, both in every row."""
+    for name in interventions.changed:
+        if name in interventions.intervened:
+            raise FeddagError(
+                f"{where}: {name!r} is in intervened and in changed. Leave it in intervened if its causes did not act, "
+                "and in changed if they did, in another way."
+            )
+    return interventions
 
 
 def split_off(
@@ -98,6 +138,18 @@ def _position(where: str, name: str, columns: Sequence[str]) -> int:
             f"{SEPARATOR!r}, or leave the cell empty where nothing was set."
         )
     return list(columns).index(name)
+
+
+def changed_variables(site: str, columns: Sequence[str], interventions: Interventions | None) -> tuple[str, ...]:
+    """Return the variables whose mechanism an experiment changed, or refuse names that are none."""
+    names = () if interventions is None else interventions.changed
+    for name in names:
+        if name not in columns:
+            raise FeddagError(
+                f"Site {site!r}: {name!r}, whose mechanism an experiment is to have changed, is no variable. Name some "
+                f"of {', '.join(map(repr, columns))}."
+            )
+    return tuple(sorted(names))
 
 
 def scored_rows(targets: Bool[np.ndarray, "row column"]) -> Bool[np.ndarray, "row column"]:

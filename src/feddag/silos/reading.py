@@ -22,7 +22,14 @@ from feddag.silos.checks import (
     make_silo,
 )
 from feddag.silos.declarations import declared_kinds
-from feddag.silos.interventions import Interventions, given_interventions, split_off, target_mask
+from feddag.silos.interventions import (
+    NO_INTERVENTIONS,
+    Interventions,
+    changed_variables,
+    given_interventions,
+    split_off,
+    target_mask,
+)
 from feddag.silos.preparation import Missing, Preparation, Scale
 from feddag.silos.scaling import own_scale, scaled, scaled_silos
 from feddag.silos.silo import Silo
@@ -78,6 +85,8 @@ def read_silos(
         interventions: By site what experiments set there: a list of variables that were set in every row, such as
             `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets (`{"lab-2": "condition"}`):
             several are separated by ";", and a cell is empty where nothing was set. Such a column is no variable.
+            Or a mapping with a study's keys `intervened`, `targets` and `changed`: `{"lab-2": {"changed": ["PKC"]}}` is
+            an experiment that changed how PKC comes about, and its causes still act.
         schema: The study that the tables must keep to, in place of `kinds` and `interventions`; only its columns are
             read.
 
@@ -167,7 +176,7 @@ def _read_declared(schema: Schema, site: str, table: Any, missing: Missing) -> S
     """Read the study's columns of a table, under the study's names."""
     columns, interventions = schema.site_columns(site), schema.site_interventions(site)
     if isinstance(table, Silo):
-        if table.targets is not None and table.targets.any():
+        if table.is_experimental.any():
             raise FeddagError(
                 f"Site {site!r} is a Silo with experiments, which a study declares itself. Give its table instead."
             )
@@ -176,7 +185,8 @@ def _read_declared(schema: Schema, site: str, table: Any, missing: Missing) -> S
     frame, cells = split_off(site, _frame(site, table, [*columns.values(), *named_targets]), interventions)
     frame = frame.set_axis(list(columns), axis=1)
     targets = target_mask(site, list(columns), len(frame), interventions, cells)
-    return make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing, targets)
+    silo = make_silo(site, frame, {variable.name: variable for variable in schema.variables}, missing, targets)
+    return replace(silo, changed=changed_variables(site, silo.columns, interventions))
 
 
 def _read_undeclared(
@@ -207,14 +217,15 @@ def _read_undeclared(
             return check_silo(_with_targets(replace(table, name=name), interventions.get(name)), missing)
         frame, cells = frames[k]
         targets = target_mask(name, list(frame.columns), len(frame), interventions.get(name), cells)
-        return make_silo(name, frame, variables, missing, targets)
+        found = make_silo(name, frame, variables, missing, targets)
+        return replace(found, changed=changed_variables(name, found.columns, interventions.get(name)))
 
     return collect_or_refuse(silo, range(len(tables)))
 
 
 def _with_targets(silo: Silo, interventions: Interventions | None) -> Silo:
     """Return a table that is a Silo already, with the variables that were set in every row."""
-    if interventions is None or not (interventions.intervened or interventions.column):
+    if interventions is None or interventions == NO_INTERVENTIONS:
         return silo
     if interventions.column is not None:
         raise FeddagError(
@@ -222,7 +233,9 @@ def _with_targets(silo: Silo, interventions: Interventions | None) -> Silo:
             "Silo(..., targets=...)."
         )
     targets = target_mask(silo.name, silo.columns, silo.rows, interventions, None)
-    return replace(silo, targets=targets if silo.targets is None else silo.targets | targets)
+    changed = {*silo.changed, *changed_variables(silo.name, silo.columns, interventions)}
+    targets = targets if silo.targets is None else silo.targets | targets
+    return replace(silo, targets=targets, changed=tuple(sorted(changed)))
 
 
 def _frame(site: str, table: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:

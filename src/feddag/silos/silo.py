@@ -29,6 +29,8 @@ class Silo:
     """Learners tell levels of several columns apart only where each combination that occurs has so many rows."""
     targets: Bool[np.ndarray, "row column"] | None = None
     """The variables that an experiment set, row by row; None where no site of the study has experiments."""
+    changed: tuple[str, ...] = ()
+    """Variables whose mechanism an experiment changed here: their causes still act, but as at no other site."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", self.kinds or (CONTINUOUS,) * len(self.columns))
@@ -54,6 +56,18 @@ class Silo:
             return np.zeros(len(self.columns), dtype=bool)
         return np.asarray(self.targets.any(axis=0))
 
+    @property
+    def is_experimental(self) -> Bool[np.ndarray, " column"]:
+        """The variables that an experiment set in some row, or whose mechanism it changed."""
+        return self.is_target | np.array([name in self.changed for name in self.columns], dtype=bool)
+
+    @property
+    def unlike_others(self) -> Bool[np.ndarray, "row column"] | None:
+        """What tells nothing of mechanisms that all sites have in common: variables that were set, or changed here."""
+        if self.targets is None:
+            return None
+        return self.targets | np.isin(self.columns, self.changed)
+
     def digest(self) -> str:
         """Return the SHA-256 of the table's content; its name does not matter."""
         digest = hashlib.sha256(json.dumps(self.columns).encode())
@@ -62,6 +76,8 @@ class Silo:
         digest.update(np.ascontiguousarray(self.values, dtype="<f8").tobytes())
         if self.targets is not None and self.targets.any():
             digest.update(np.packbits(self.targets).tobytes())
+        if self.changed:
+            digest.update(json.dumps(self.changed).encode())
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:

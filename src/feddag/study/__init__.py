@@ -10,7 +10,8 @@
 | `[data]`            | `missing` (error, drop, impute) and `scale` (none, site, federated)                         |
 | `[knowledge]`       | `required` and `forbidden` edges, `tiers`, `exogenous` variables                            |
 | `[sites.NAME]`      | what its columns are called (`columns`), its public key (`identity`), what experiments set: |
-|                     | variables in every row (`intervened`), or the column of each row's targets (`targets`)      |
+|                     | variables in every row (`intervened`), or the column of each row's targets (`targets`),     |
+|                     | or those whose mechanism it changed (`changed`)                                              |
 | `[federation]`      | `quorum`: the sites that must answer; `timeout`: the seconds they have for it;              |
 |                     | `minimum_sites`: the fewest that sums may tell of; `maximum_rows`: the most a site may have |
 | `[privacy]`         | `secure_sum`; of each row, in `[privacy.rows]`: `epsilon`, `delta`, `rows_per_person`,      |

@@ -68,7 +68,7 @@ TABLES = {
     "method": ("name", "regime", "parameters"),
     "data": tuple(PREPARATION),
     "knowledge": tuple(KNOWLEDGE),
-    "site": ("columns", "identity", "intervened", "targets"),
+    "site": ("columns", "identity", "intervened", "targets", "changed"),
     "federation": ("quorum", "timeout", "minimum_sites", "maximum_rows"),
     "privacy": ("secure_sum", "differential", "rows"),
     "trust": ("assess", "bootstraps", "leave_one_out", "mechanisms", "effects", "grid", "tables"),

@@ -12,7 +12,7 @@ from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.registry import REGIMES, find_method
-from feddag.silos.interventions import Interventions
+from feddag.silos.interventions import Interventions, refuse_both
 from feddag.silos.preparation import Preparation
 from feddag.silos.variable_types import Variable
 from feddag.study.document import GRID, IDENTITY, TABLE, TEXT, Table, suggestion, without_none
@@ -86,15 +86,20 @@ def read_sites(table: Table, variables: list[str]) -> tuple[SiteTerms, ...]:
                 f"{table.source}: {variable!r} is in sites.NAME.intervened of every site, so that nothing tells its "
                 f"causes. Name a site where it was not set, or leave out the variable."
             )
+        if found and all(variable in site.interventions.experimental for site in found):
+            raise FeddagError(
+                f"{table.source}: {variable!r} is in sites.NAME.changed of every site, or of all in which it was not "
+                f"set, so that no site has its mechanism in common with others. Leave it out of changed."
+            )
     return tuple(found)
 
 
 def _interventions(terms: Table, variables: list[str], called: list[str]) -> Interventions:
-    intervened = terms.take("intervened", constraints.names, [])
-    for name in intervened:
+    named = {key: terms.take(key, constraints.names, []) for key in ("intervened", "changed")}
+    for key, name in ((key, name) for key, names in named.items() for name in names):
         if name not in variables:
             raise FeddagError(
-                f"{terms.where('intervened')} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                f"{terms.where(key)} has {name!r}, which is no variable. There are {', '.join(variables)}."
                 f"{suggestion(name, variables)}"
             )
     column = terms.take("targets", TEXT, None)
@@ -103,7 +108,8 @@ def _interventions(terms: Table, variables: list[str], called: list[str]) -> Int
             f"{terms.where('targets')} is {column!r}, which is the column of a variable. Name the column that names "
             "each row's targets."
         )
-    return Interventions(tuple(sorted(intervened)), column)
+    intervened, changed = (tuple(sorted(names)) for names in named.values())
+    return refuse_both(terms.where("").rstrip("."), Interventions(intervened, column, changed))
 
 
 def read_federation(table: Table, sites: int) -> FederationTerms:
@@ -275,6 +281,7 @@ def _differential(table: Table) -> DifferentialPrivacy:
 
 def describe_site(site: SiteTerms) -> dict[str, Any]:
     """Return a site's terms as a study's file has them."""
-    intervened, column = list(site.interventions.intervened), site.interventions.column
-    described = {"columns": dict(site.columns), "identity": site.identity}
-    return without_none({**described, "intervened": intervened or None, "targets": column})
+    declared = site.interventions
+    described = {"columns": dict(site.columns), "identity": site.identity, "targets": declared.column}
+    named = {"intervened": list(declared.intervened), "changed": list(declared.changed)}
+    return without_none({**described, **{key: names or None for key, names in named.items()}})

@@ -15,7 +15,7 @@ from jaxtyping import Bool
 
 from feddag.errors import FeddagError
 from feddag.learners.factory import make_learner
-from feddag.learners.registry import METHODS, find_method
+from feddag.learners.registry import find_method, installed_methods
 from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
@@ -190,7 +190,7 @@ class Study:
     def _possible_targets(self) -> Bool[np.ndarray, " variable"]:
         """Return the variables that experiments set, as far as the study tells; a column may name each of them."""
         terms = [site.interventions for site in self.sites]
-        named = {name for each in terms for name in each.intervened}
+        named = {name for each in terms for name in each.experimental}
         by_rows = any(each.column is not None for each in terms)
         return np.array([by_rows or name in named for name in self.columns])
 
@@ -211,7 +211,7 @@ def check_obedience(method: str, knowledge: Iterable[str]) -> None:
     taken = find_method(method).parameters()
     for key in knowledge:
         if key not in taken:
-            able = [name for name, each in METHODS.items() if key in each.parameters()]
+            able = [name for name, each in installed_methods().items() if key in each.parameters()]
             raise FeddagError(
                 f"The method {method!r} cannot obey knowledge ({key}). Leave it out, or choose one of "
                 f"{', '.join(able)}."

@@ -39,14 +39,22 @@ class Federation:
     """A server and sites, each a process of its own with a log; the analyst's commands are run by the test."""
 
     def __init__(
-        self, folder: Path, method: str, *, sites: int = 4, terms: str = "", privacy: str = "", policy: str = ""
+        self,
+        folder: Path,
+        method: str,
+        *,
+        sites: int = 4,
+        terms: str = "",
+        privacy: str = "",
+        policy: str = "",
+        variable: str = '"continuous"',
     ) -> None:
         self.folder = folder
         self.simulation = simulate(4, mechanism="linear", sites=sites, rows=120, seed=1)
         self.names = [silo.name for silo in self.simulation.silos]
         self.simulation.write(folder / "data")
         self.study_file = folder / "study.toml"
-        variables = "\n".join(f'{name} = "continuous"' for name in self.simulation.silos[0].columns)
+        variables = "\n".join(f"{name} = {variable}" for name in self.simulation.silos[0].columns)
         listed = "\n".join(f"[sites.{name}]" for name in self.names)
         self.study_file.write_text(
             f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n'
@@ -98,11 +106,13 @@ class Federation:
                 with suppress(ProcessLookupError):
                     os.kill(member, signal.SIGCONT)
 
-    def run(self, out: str = "run", environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def run(
+        self, out: str = "run", environment: Mapping[str, str] | None = None, study: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """The analyst's command, in the background."""
         return self._popen(
             "analyst",
-            *("-m", "feddag", "federation", "run", self.study_file),
+            *("-m", "feddag", "federation", "run", study or self.study_file),
             *("--kit", self.kits["analyst"], "--out", self.folder / out),
             environment=environment,
         )

@@ -217,6 +217,13 @@ def test_a_site_that_sends_what_cannot_be_summed_is_left_out_and_both_sides_say_
     assert feddag.load(federation.folder / "run").graph_.edges == in_process(federation).graph_.edges
 
 
+def assert_no_traceback(federation):
+    """Neither the study nor Python's logging, whose file is on the full disk, may print one."""
+    for name in federation.processes:
+        assert "Traceback" not in federation.log(name)
+        assert "Logging error" not in federation.log(name)
+
+
 def test_a_site_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_path):
     federation = Federation(tmp_path, MANY_ROUNDS, terms=ALL_SITES)
     site = federation.names[0]
@@ -232,6 +239,7 @@ def test_a_site_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_pa
             for participant in ("analyst", "server"):
                 assert "its own log says why" in federation.log(participant)
             assert not list(memory.glob(".*.tmp"))
+            assert_no_traceback(federation)
             load_checkpoint(memory / "site.npz")
             verify(memory / "audit.jsonl")
             ballast.unlink()
@@ -254,6 +262,7 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_
             journal = federation.memory("server") / "journal"
             for participant in ("analyst", "server"):
                 assert f"{journal}: No space left on device. Make room there" in federation.log(participant)
+            assert_no_traceback(federation)
             assert not list(journal.glob(".*"))
             kept = federation.rounds
             assert Journal(journal).read(kept - 1) is not None

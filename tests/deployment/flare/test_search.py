@@ -1,4 +1,4 @@
-"""The search over real processes: sums that pass through a network lead to the graph that one process finds."""
+"""The search over real processes, one site without JAX: sums over a network lead to the graph of one process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flare_processes import PATIENCE, Federation
 
 import feddag
 from feddag.federation.audit import verify
+from missing_packages import paths_without
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("parameters", ['{ sharing = "all" }', '{ noise = "equal", restarts = 1 }'])
 def test_sites_find_what_one_process_finds(tmp_path, parameters):
     federation = Federation(tmp_path, f'name = "search"\nparameters = {parameters}')
-    federation.start()
+    light, *others = federation.names
+    federation.start("server", *others)
+    federation.start(light, environment={"PYTHONPATH": paths_without(tmp_path, ("jax", "jaxlib", "optax"))})
     try:
         assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
     finally:

@@ -192,6 +192,44 @@ def test_edges_that_errors_of_measurement_explain_are_not_sure(rows):
     assert learned.dag_.edges
 
 
+def of_one_hub(rows: int, seed: int, error: float) -> pd.DataFrame:
+    """Draw strong straight lines: a hub, which is measured with an error, what acts on it, and what it acts on."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(6, rows))
+    cause = noise[0]
+    hub = cause + 0.7 * noise[1]
+    first, second, third = (hub + 0.4 * noise[k] for k in (2, 3, 4))
+    last = first + 0.9 * second + 0.4 * noise[5]
+    measured = hub + np.sqrt(error) * hub.std() * rng.normal(size=rows)
+    columns = {"cause": cause, "hub": measured, "first": first, "second": second, "third": third, "last": last}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("rows", [300, 3000])
+def test_a_column_that_separates_others_vouches_for_itself(rows):
+    learned = EvidenceSearch(restarts=0).fit([of_one_hub(rows, seed, error=0) for seed in range(3)])
+    assert failed(learned, IMPRECISE) == []
+    assert learned.edge_evidence_.present.all()
+    assert {frozenset(edge) for edge in learned.dag_.edges} == {
+        frozenset(edge.split())
+        for edge in ("cause hub", "hub first", "hub second", "hub third", "first last", "second last")
+    }
+
+
+@pytest.mark.parametrize("rows", [300, 3000])
+@pytest.mark.parametrize("error", [0.03, 0.1])
+def test_an_imprecise_hub_does_not_vouch_for_itself(rows, error):
+    learned = EvidenceSearch(restarts=0).fit([of_one_hub(rows, seed, error) for seed in range(3)])
+    sure = learned.edge_evidence_[learned.edge_evidence_.present]
+    true = {"cause hub", "hub first", "hub second", "hub third", "first last", "second last"}
+    assert not [
+        edge
+        for edge in zip(sure.cause, sure.effect, strict=True)
+        if " ".join(edge) not in true and " ".join(edge[::-1]) not in true
+    ]
+    assert len(learned.dag_.edges) > len(true)
+
+
 def test_precise_measurements_are_no_matter_of_doubt():
     learned = EvidenceSearch(restarts=0).fit([table(seed=seed) for seed in range(3)])
     assert failed(learned, IMPRECISE) == []

@@ -13,7 +13,7 @@ from feddag.federation import Task
 from feddag.graphs import shd
 from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
-from feddag.learners.search.tasks import CHECKS, COMPARISONS, GRAPH_FIT, NEIGHBOURHOODS, SCORES
+from feddag.learners.search.tasks import CHECKS, COMPARISONS, GRAPH_FIT, IMPRECISION, NEIGHBOURHOODS, SCORES
 from feddag.regression.evidence import RIDGES
 from feddag.regression.features import ContrastFeatures, level_counts
 from feddag.regression.tables import Tables
@@ -259,7 +259,7 @@ class TestTables:
         own = EvidenceSearch(restarts=0).fit(silos)
         np.testing.assert_array_equal(common.dag_.adjacency, own.dag_.adjacency)
         np.testing.assert_array_equal(common.graph_.adjacency, own.graph_.adjacency)
-        asks = {NEIGHBOURHOODS.name, SCORES.name, COMPARISONS.name, CHECKS.name, GRAPH_FIT.name}
+        asks = {NEIGHBOURHOODS.name, SCORES.name, COMPARISONS.name, CHECKS.name, IMPRECISION.name, GRAPH_FIT.name}
         assert set(asked) == {"search.rows", *asks}
 
 

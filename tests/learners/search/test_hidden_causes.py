@@ -140,6 +140,29 @@ def test_knowledge_enters_the_pag():
     assert ("a", "b") in learned.graph_.edges
 
 
+def test_an_edge_that_a_hidden_cause_may_explain_is_directed_only_where_none_is_allowed():
+    def directed(**parameters) -> list[str]:
+        table = EvidenceSearch(restarts=0, workers=1, **parameters).fit(tables(chain)).edge_evidence_
+        return (table.cause + table.effect)[table.directed].tolist()
+
+    assert directed() == ["ab", "bc", "db"]
+    assert directed(latent="allow") == ["bc"]
+    assert directed(latent="allow", required=[("a", "b")]) == ["ab", "bc"]
+
+
+def test_noise_tells_of_an_edge_beside_another_path():
+    """What acts along the other path is noise to c if m is left out, and hides that c's own noise is skewed."""
+
+    def beside(rng):
+        a = 0.5 * skewed(rng) + rng.normal(size=ROWS)
+        m = a + 2 * rng.normal(size=ROWS)
+        return {"a": a, "m": m, "c": a + 2 * m + skewed(rng)}
+
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(beside))
+    assert learned.dag_.edges == [("a", "m"), ("a", "c"), ("m", "c")]
+    assert confounding(learned, "a", "c") == "ruled out"
+
+
 def test_a_pag_survives_a_snapshot():
     simulation = simulate(5, mechanism="mim", edges_per_node=1, sites=2, rows=200, seed=2, hidden=1)
     learner = EvidenceSearch(restarts=0, workers=1, latent="allow").fit(simulation)

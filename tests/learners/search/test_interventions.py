@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from feddag.errors import FeddagError
 from feddag.federation.protocol import Task
 from feddag.learners.search import tasks
 from feddag.learners.search.interventions import SiteWithExperiments
-from feddag.learners.search.sites import OwnMechanisms
+from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 
 TARGETS = {"b": ["x0"], "c": ["x1"], "d": ["x2"]}
 
@@ -28,13 +30,22 @@ def _tables(rows=200, constant=False):
     return tables
 
 
-@pytest.mark.parametrize("sharing", ["graph", "all"])
+@pytest.mark.parametrize("sharing", ["auto", "graph", "all"])
 def test_experiments_tell_directions_that_observations_leave_open(sharing):
     learner = feddag.EvidenceSearch(sharing, restarts=0, workers=1)
     assert learner.fit(_tables(), interventions=TARGETS).graph_.edges == [("x0", "x1"), ("x1", "x2")]
     observed = feddag.EvidenceSearch(restarts=0, workers=1).fit({"a": _tables(800)["a"]})
     assert not observed.graph_.edges
     assert len(observed.graph_.undirected_edges) == 2
+
+
+def test_what_tells_a_direction_is_said_in_words():
+    learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(_tables(), interventions=TARGETS)
+    assert all("interventions" in words for words in learned.edge_evidence_.told_by)
+    observed = feddag.EvidenceSearch(restarts=0, workers=1).fit({"a": _tables(800)["a"]})
+    assert observed.edge_evidence_.told_by.isna().all()
+    known = feddag.EvidenceSearch(restarts=0, workers=1, required=[("x0", "x1")]).fit({"a": _tables(800)["a"]})
+    assert known.edge_evidence_.told_by[0] == "knowledge"
 
 
 def test_a_column_may_name_the_targets_of_each_row():
@@ -92,6 +103,94 @@ def test_without_targets_answers_are_those_of_any_site():
         np.testing.assert_allclose(found[name], values)
 
 
+_FRAME = {"origin": np.zeros(3), "scale": np.ones(3)}
+_LINES = {
+    "intercepts": np.full(3, 0.1),
+    "log_variances": np.zeros(3),
+    "slopes": np.array([[0, 0.3, 0], [0, 0, -0.2], [0, 0, 0]]),
+}
+_COMPARED = (
+    (tasks.COMMON_SCORES, {}),
+    (tasks.COVARIANCES, {}),
+    (tasks.PULLS, _LINES),
+    (tasks.AGREEMENT, _LINES),
+    (tasks.DEVIATIONS, _LINES),
+    (
+        tasks.SITE_DIFFERENCES,
+        _LINES | {"accounts": np.full((3, 2), 0.3), "terms": np.array([[1, -1, 0], [0, 1, 1]], np.int8)},
+    ),
+)
+
+
+def _comparing(targets, rows=60, changed=()):
+    silo, _ = _site(targets, rows)
+    silo = replace(silo, changed=changed)
+    return silo, SiteWithExperiments(silo, targets, lambda part: DifferingMechanisms(part, common=False))
+
+
+@pytest.mark.parametrize(("task", "more"), _COMPARED)
+def test_without_targets_sites_compare_as_any_do(task, more):
+    silo, site = _comparing(np.zeros((60, 3), dtype=bool))
+    expected = _ask(DifferingMechanisms(silo, common=False), task.name, **_FRAME, **more)
+    found = _ask(site, task.name, **_FRAME, **more)
+    assert found.weight == expected.weight
+    for name, values in expected.arrays.items():
+        np.testing.assert_allclose(found.arrays[name], values, atol=1e-12)
+
+
+def test_sites_compare_the_rows_in_which_nobody_set_a_variable():
+    targets = np.zeros((60, 3), dtype=bool)
+    targets[:20, 1] = targets[:57, 2] = True
+    silo, site = _comparing(targets)
+    whole = DifferingMechanisms(silo, common=False)
+    part = DifferingMechanisms(silo.with_rows(np.arange(20, 60)), common=False)
+    for task in (tasks.COMMON_SCORES, tasks.AGREEMENT, tasks.PULLS):
+        found, of_whole, of_part = (_ask(each, task.name, **_FRAME, **_LINES).arrays for each in (site, whole, part))
+        for name in found:
+            expected = np.stack([of_whole[name][0], of_part[name][1] * 40 / 60, 0 * of_whole[name][0]])
+            np.testing.assert_allclose(found[name], expected[: len(found[name])])
+
+
+def test_a_mechanism_that_was_changed_pulls_no_common_line_and_costs_nothing():
+    _, site = _comparing(np.zeros((60, 3), dtype=bool), changed=("x0",))
+    for task in (tasks.AGREEMENT, tasks.PULLS):
+        for name, values in _ask(site, task.name, **_FRAME, **_LINES).arrays.items():
+            assert not values[0].any(), name
+            assert values[1].any(), name
+    far = _LINES | {"intercepts": np.full(3, 50.0)}
+    assert _ask(site, tasks.DEVIATIONS.name, **_FRAME, **far).arrays["differing"].tolist() == [0, 1, 1]
+
+
+def _with_a_change(of="cause", rows=200):
+    """A pair of straight lines with normal noise, one of which is made in another way at one site of five."""
+    rng, tables = np.random.default_rng(4), {}
+    for site in "abcde":
+        cause = rng.normal(size=rows)
+        if (site, of) == ("e", "cause"):
+            cause = 1 + 2 * cause
+        slope = -0.8 if (site, of) == ("e", "effect") else 0.8
+        tables[site] = pd.DataFrame({"cause": cause, "effect": slope * cause + rng.normal(size=rows)})
+    return tables
+
+
+@pytest.mark.parametrize("changed", ["cause", "effect"])
+def test_a_mechanism_that_is_declared_to_be_changed_tells_a_direction(changed):
+    learner, tables = feddag.EvidenceSearch(restarts=0, workers=1), _with_a_change(of=changed)
+    assert not learner.fit(tables).graph_.edges
+    learned = learner.fit(tables, interventions={"e": {"changed": [changed]}})
+    assert learned.graph_.edges == [("cause", "effect")]
+    assert learned.edge_evidence_.told_by.tolist() == ["interventions"]
+
+
+def test_a_mechanism_declared_to_be_changed_everywhere_is_every_sites_own():
+    tables = _with_a_change(rows=60)
+    everywhere = {site: {"changed": ["cause", "effect"]} for site in tables}
+    learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables, interventions=everywhere)
+    own = feddag.EvidenceSearch("graph", restarts=0, workers=1).fit(tables)
+    assert np.isfinite(learned.score_)
+    assert learned.graph_.adjacency.tolist() == own.graph_.adjacency.tolist()
+
+
 def test_a_site_that_differs_by_design_is_left_out_of_how_sites_vary():
     targets = np.zeros((60, 3), dtype=bool)
     targets[:, 1] = True
@@ -110,6 +209,11 @@ def test_a_site_that_differs_by_design_is_left_out_of_how_sites_vary():
         ({"a": ["y"]}, "Site 'a': the target 'y' is no variable"),
         ({"a": "condition"}, "Site 'a' has no column 'condition'"),
         ({"a": 3}, "interventions of site 'a' must be"),
+        ({"a": {"change": ["x1"]}}, "interventions of site 'a' has 'change'. The keys are"),
+        ({"a": {"changed": "x1"}}, "changed of site 'a' must be a list of variables. Got 'x1'"),
+        ({"a": {"targets": ["x1"]}}, "targets of site 'a' must be the name of the column"),
+        ({"a": {"changed": ["y"]}}, "Site 'a': 'y', whose mechanism an experiment is to have changed, is no variable"),
+        ({"a": {"changed": ["x1"], "intervened": ["x1"]}}, "Site 'a': 'x1' is in intervened and in changed"),
     ],
 )
 def test_experiments_that_make_no_sense_are_refused(interventions, message):
@@ -122,6 +226,8 @@ def test_methods_that_take_no_experiments_refuse_them():
         feddag.make_learner("notears").fit(_tables(), interventions=TARGETS)
     with pytest.raises(FeddagError, match="noise='equal'"):
         feddag.EvidenceSearch(noise="equal").fit(_tables(), interventions=TARGETS)
+    with pytest.raises(FeddagError, match="NOTEARS takes no experiments"):
+        feddag.make_learner("notears").fit(_tables(), interventions={"a": {"changed": ["x1"]}})
 
 
 def test_experiments_tell_directions_of_discrete_variables():

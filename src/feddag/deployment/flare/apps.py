@@ -43,7 +43,6 @@ _PATIENCE = 10.0
 """Seconds that a process has to end when it is killed."""
 
 _log = logging.getLogger("feddag.federation")
-logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
 
 
 class StudyServer(FLComponent):

@@ -88,7 +88,6 @@ def _log_seldom(message: str) -> None:
 
 
 if __name__ == "__main__":
-    logging.raiseExceptions = False  # a log that finds no room must not print tracebacks
     ssl.SSLContext.sslobject_class = TellingConnection
     if proxy := os.environ.get(PROXY):
         use_proxy(proxy)

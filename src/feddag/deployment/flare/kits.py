@@ -216,9 +216,9 @@ def _log_config(role: Role, log_format: LogFormat) -> dict[str, Any]:
         },
         "handlers": {
             **watching,
-            "terminal": {"class": "logging.StreamHandler", "level": "INFO", "formatter": "plain"},
+            "terminal": {"class": "feddag.deployment.logs.Terminal", "level": "INFO", "formatter": "plain"},
             "file": {
-                "class": "logging.handlers.RotatingFileHandler",
+                "class": "feddag.deployment.logs.LogFile",
                 "filename": "log.txt",
                 "mode": "a",
                 "maxBytes": 20971520,

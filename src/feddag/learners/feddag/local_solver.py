@@ -169,7 +169,8 @@ class LocalSolver:
         self._weight = float(silo.rows) if weighting == "rows" else 1.0
         self._key = site_key(seed, position)
         with jax.default_device(self._device):
-            scored = None if silo.targets is None else scored_rows(silo.targets)
+            targets = silo.unlike_others if sharing == "all" else silo.targets
+            scored = None if targets is None else scored_rows(targets)
             self._data = objective.model.prepare(silo.values, scored)
             self.params = jax.device_put(initial_parameters(objective.model, len(silo.columns), seed, position))
             self._scored = None if scored is None else np.asarray(scored.any(axis=0))

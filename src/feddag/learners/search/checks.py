@@ -11,14 +11,16 @@ from jaxtyping import Bool, Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
 from feddag.regression import residual_pairs
-from feddag.regression.imprecision import SHARES
+from feddag.regression.imprecision import SHARES, Separations, surely_precise
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
 ATOMS, IMPRECISE = "a value far commoner than others", "errors of measurement"
 DIFFERING = "some sites differ"
+EVERYWHERE, TOGETHER = "sites differ everywhere", "sites differ in several variables at once"
 VARYING = "other causes at some sites"
 CHECK_COLUMNS = ("check", "variables", "figure", "sites", "failed")
+_DECIDE = "Choose sharing='auto', so that the data decide what sites have in common."
 _REMEDIES = {
     DEPENDENT: "A cause may be missing from the table, or the noise may be of a kind that the search does not know. "
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
@@ -28,7 +30,9 @@ _REMEDIES = {
     "and the other values), or declare it ordinal.",
     IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
     "but the most precise of them.",
-    DIFFERING: "Choose sharing='auto', so that the data decide what sites have in common.",
+    DIFFERING: _DECIDE,
+    EVERYWHERE: _DECIDE,
+    TOGETHER: _DECIDE,
     VARYING: "Either these sites have another graph, or something about their rows is not as the search assumes it. "
     "Each such site reads in its own terminal which edges do not fit; learn from the others without them, and compare.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
@@ -74,8 +78,10 @@ class Checks(NamedTuple):
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
     atoms: Float[np.ndarray, " node"]
     """The share of the rows that are at sites where one value of a variable is far commoner than all others."""
+    precise: Bool[np.ndarray, " node"]
+    """Variables that separate others so well that they have no errors of measurement to speak of."""
     imprecise: Float[np.ndarray, "share node node"]
-    """For each edge the share of the rows that are at sites where errors of measurement would explain it."""
+    """For each edge the share of the rows that are at sites where errors of other variables would explain it."""
     together: Float[np.ndarray, "node node"]
     """For each edge by how much log-likelihood beyond chance both variables' residuals go together.
 
@@ -88,6 +94,10 @@ class Checks(NamedTuple):
     """The number of sites whose rows speak for other causes of a variable."""
     standing: Float[np.ndarray, "node node"]
     """The number of sites whose rows speak for an edge."""
+    vary_everywhere: Float[np.ndarray, ""]
+    """Whether sites that seem to have mechanisms in common surely do not quite."""
+    come_together: Float[np.ndarray, ""]
+    """Whether the same sites differ in several variables at once, more often than by chance."""
 
     @classmethod
     def of(cls, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"], rows: int) -> Checks:
@@ -102,8 +112,6 @@ class Checks(NamedTuple):
         together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
             answer["together"][told] / shares[told, None], rows * shares[told]
         )
-        imprecise = np.zeros((len(SHARES), nodes, nodes))
-        imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
         unknown = np.zeros(nodes)
         return cls(
             excess=explained - by_chance,
@@ -112,12 +120,21 @@ class Checks(NamedTuple):
             copies=copies,
             differing=unknown,
             atoms=_rounded(answer["atoms"]),
-            imprecise=imprecise,
+            precise=surely_precise(Separations(answer["errors"], answer["error_weights"]), rows),
+            imprecise=np.zeros((len(SHARES), nodes, nodes)),
             together=together,
             sites_differing=unknown,
             misfit=unknown,
             standing=np.zeros((nodes, nodes)),
+            vary_everywhere=np.zeros(()),
+            come_together=np.zeros(()),
         )
+
+    def with_imprecision(self, answer: dict[str, np.ndarray], dag: Int8[np.ndarray, "node node"]) -> Checks:
+        """Take the weighted mean of what sites say of edges that errors of measurement would explain."""
+        imprecise = np.zeros_like(self.imprecise)
+        imprecise[:, *np.nonzero(dag)] = _rounded(answer["imprecise"]).T
+        return self._replace(imprecise=imprecise)
 
     @property
     def dependent(self) -> list[int]:
@@ -187,6 +204,11 @@ class Checks(NamedTuple):
             for node in np.flatnonzero(self.differing > _SURELY_DIFFERENT).tolist()
         ]
         rows += [
+            (check, "all variables", np.nan, np.nan, alike)
+            for check, found in ((EVERYWHERE, self.vary_everywhere), (TOGETHER, self.come_together))
+            if found
+        ]
+        rows += [
             (VARYING, names[node], float(self.misfit[node]), float(self.misfit[node]), True)
             for node in np.flatnonzero(self.misfit > 0).tolist()
         ]
@@ -209,6 +231,8 @@ def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
 
 
 _WORDS = {
+    EVERYWHERE: "Sites are assumed to be alike, and mechanisms vary a little from site to site, everywhere ({})",
+    TOGETHER: "Sites are assumed to be alike, and some differ in several variables at once (of {})",
     DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
     VARYING: "The rows of some sites by themselves speak for other causes of {}",
     ATOMS: "One value makes up much of {}, and no density describes that",

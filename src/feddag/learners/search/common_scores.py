@@ -12,6 +12,7 @@ from scipy.special import softmax
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.learners.search import tasks
+from feddag.learners.search.differences import Differences
 from feddag.learners.search.scores import Family, OwnScores, families_of
 from feddag.regression.agreement import PULLS, Agreement, Lines, Pull, price
 from feddag.regression.comparison import error_over_sites
@@ -50,16 +51,17 @@ class CommonScores(OwnScores):
             self._covariances = from_triangle(self._ask(tasks.COVARIANCES, self._frame)["covariances"])
         return self._frame
 
-    def _differing(
-        self, dag: Int8[np.ndarray, "node node"]
-    ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
-        if self._scored_by_sites or self._sites == 1:
-            return super()._differing(dag)
+    def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
+        if self.discrete or self._sites == 1:
+            return super()._ask_for_differences(dag)
         asked = self._task(families_of(dag)) | self._common_frame()
         lines = self._lines(asked)
         found = self._agreement(asked, lines)
         answer = self._ask_once(tasks.DEVIATIONS, {**asked, **_as_arrays(lines)})
-        return self.rows * (found.some - found.every), self._count(answer["differing"])
+        self._under_way.clear()
+        totals = {name: self._sites * answer[name] for name in ("at_once", "distance", "parameters")}
+        evidence = self.rows * (found.some - found.every)
+        return Differences(evidence, self._count(answer["differing"]), **totals)
 
     def _lines(self, asked: Arrays) -> Lines:
         """Return the straight lines that most sites have in common: sites pull them towards their own."""
@@ -86,6 +88,11 @@ class AutoScores(CommonScores):
     they have the line in common, too. The last two take a few rounds more, in which sites move the common line.
     """
 
+    def misled(self, dag: Int8[np.ndarray, "node node"]) -> bool:
+        """Say whether sites differ everywhere, or in many mechanisms at once: then these tell no direction."""
+        found = self.differences(dag)
+        return not self._scored_by_sites and (found.vary_everywhere or found.come_together(self._sites))
+
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         if not self._scored_by_sites:
             self._common_frame()  # the units of all that follows are settled first
@@ -100,7 +107,7 @@ class AutoScores(CommonScores):
 
     def _accounts(self, asked: Arrays) -> tuple[Float[np.ndarray, "account family"], Lines]:
         """Return the scores of families by each of the three accounts, and the lines that sites have in common."""
-        answer = self._ask_once(tasks.COMMON_SCORES, asked)
+        answer = self._ask_in_parts(tasks.COMMON_SCORES, asked, self._regressions_at_once)
         lines = self._lines(asked)
         agreement = self._agreement(asked, lines)
         own = answer["scores"]
@@ -110,18 +117,18 @@ class AutoScores(CommonScores):
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
-        _, answer = super()._comparisons(families, terms)
         if self._scored_by_sites:
-            return answer["difference"], answer
+            return super()._comparisons(families, terms)
         asked = self._task(families) | self._common_frame()
-        accounts, lines = self._accounts(asked)
+        accounts, lines = self._accounts(asked)  # in parts; sites remember these regressions
+        answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         weights = softmax(-self.rows * accounts, axis=0)[1:].T
         of_sites = self._ask(
             tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
         )
-        mean = of_sites["site_first"] / of_sites["site_rows"]
-        error = error_over_sites(of_sites, mean, self.rows, self._sites)
-        return terms @ average_evidence(accounts, self.rows), {**answer, "error_over_sites": error}
+        error = error_over_sites(of_sites, self.rows, self._sites)
+        told = {**answer, "site_mean": answer["difference"], "error_over_sites": error}
+        return terms @ average_evidence(accounts, self.rows), told
 
 
 def _as_arrays(lines: Lines) -> dict[str, np.ndarray]:

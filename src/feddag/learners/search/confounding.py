@@ -91,7 +91,11 @@ def mark_confounding(
     changes += [_drop_third(dag, each) for each in (*apart, *joined)]
     compared = compare_changes(scores, changes)[0] if changes else []
     turned, of_thirds = dict(zip(evidence, compared, strict=False)), compared[len(evidence) :]
-    told = [] if equal_noise else sure
+    told = [] if equal_noise else [edge for edge in sure if np.isfinite(together[edge])]
+    heard = {edge for edge in told if _rows_tell(turned[edge])}
+    turned |= _turn_with_mediators(
+        dag, [edge for edge in heard if not _is_told(turned[edge], confidence)], scores, confidence
+    )
     by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
@@ -100,7 +104,8 @@ def mark_confounding(
         for edge, each in turned.items()
         if deviations(together[edge]) > _DEPENDENT and not _is_slight(float(together[edge]), each)
     }
-    likely |= {edge for node, (cause, effect) in silent for edge in ((cause, effect), (node, effect))}
+    by_silence = [(node, edge) for node, edge in silent if edge not in by_noise]
+    likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
     clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
     imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
     telling = {
@@ -108,19 +113,22 @@ def mark_confounding(
     }
     ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
-    heard = {edge for edge in told if np.isfinite(together[edge]) and _rows_tell(turned[edge])}
     doubted = likely | heard - ruled_out
     return directions.with_confounding(states, doubted, imprecise, together, knowledge)
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
-    """Say whether the noise tells the direction of an edge, and residuals are as good as independent.
+    """Say whether the noise tells the direction of an edge, and residuals are as good as independent."""
+    return _is_told(turned, confidence) and _is_slight(together, turned)
+
+
+def _is_told(turned: Compared, confidence: float) -> bool:
+    """Say whether an edge is surely worse once it is turned, by what rows tell.
 
     A log-likelihood ratio that rows tell varies by about twice its size. What varies less, all rows have alike: it
     comes from the prior, and tells nothing.
     """
-    of_rows = turned.error**2 > turned.worse > _LEAST_TOLD
-    return of_rows and surely_worse(turned.over_all, confidence) and _is_slight(together, turned)
+    return turned.error**2 > turned.worse > _LEAST_TOLD and surely_worse(turned.over_all, confidence)
 
 
 def _is_slight(together: float, turned: Compared) -> bool:
@@ -149,12 +157,25 @@ def _thirds(dag: Graph, edges: Sequence[Edge], evidence: Mapping[Edge, EdgeEvide
     return found
 
 
-def _turn(dag: Graph, cause: int, effect: int) -> Change:
+def _turn_with_mediators(
+    dag: Graph, edges: Collection[Edge], scores: Scores, confidence: float
+) -> dict[Edge, Compared]:
+    """Compare edges once more, with what lies between cause and effect among the parents; return those that this tells.
+
+    Without them all that acts along other paths counts as noise of the effect, which hides what its own noise tells.
+    """
+    changes = {edge: _turn(dag, *edge, mediators=True) for edge in sorted(edges)}
+    changes = {edge: change for edge, change in changes.items() if change != _turn(dag, *edge)}
+    compared = compare_changes(scores, list(changes.values()))[0] if changes else []
+    return {edge: each for edge, each in zip(changes, compared, strict=True) if _is_told(each, confidence)}
+
+
+def _turn(dag: Graph, cause: int, effect: int, *, mediators: bool = False) -> Change:
     """Turn an edge while both its ends have the same other parents: independences do not change, and the noise tells.
 
-    What the cause acts on is left out of these.
+    What the cause acts on is left out of these, unless `mediators` are to stay.
     """
-    later = nx.descendants(nx.DiGraph(dag), cause) | {cause}
+    later = {cause, effect} if mediators else nx.descendants(nx.DiGraph(dag), cause) | {cause}
     others = sum(1 << node for node in np.flatnonzero(dag[:, cause] | dag[:, effect]).tolist() if node not in later)
     return {
         (effect, others): 1,

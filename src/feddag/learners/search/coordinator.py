@@ -128,7 +128,17 @@ class SearchCoordinator:
                     break
         best = min(range(len(found)), key=lambda k: found[k].score)
         found[best] = self._reverse_edges(found[best])
+        if self.scores.misled(found[best].dag):
+            found[best] = self._search_alone(found[best])
         return found[best], found
+
+    def _search_alone(self, found: Found) -> Found:
+        """Search on from the best order with each site's own mechanisms, whatever sites have in common."""
+        self.scores.leave_sites_alone()
+        self._best = None  # scores do not compare with earlier ones
+        self._orders = OrderSearch(self.scores, self._knowledge)
+        (alone,) = self._search_from([found.order])
+        return self._reverse_edges(alone)
 
     def _reverse_edges(self, found: Found) -> Found:
         """Climb on from the best graph that has an edge reversed, as long as that helps."""

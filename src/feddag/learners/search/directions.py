@@ -28,7 +28,7 @@ from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.checks import Doubts
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph, climb, coarse_gain
-from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
+from feddag.learners.search.scores import BY_CHANGES, LEAST_GAIN, SOURCES, Family, Scores, families_of
 
 Edge = tuple[int, int]
 Families = tuple[Family, ...]
@@ -41,6 +41,9 @@ RULED_OUT, POSSIBLE, LIKELY = "ruled out", "possible", "likely"
 """What the data say about a hidden common cause of an edge's two variables."""
 _MOST_STEPS = 10
 """The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
+_LEAST_PART = 0.25
+"""The share of what speaks for a direction from which on something is said to tell it, or to speak against it."""
+BY_KNOWLEDGE, BY_OTHER_EDGES, IN_COMMON = "knowledge", "other edges", "what sites have in common"
 _SUSPECT = 1.0
 """Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
 _JOINTLY_SCORED = 4
@@ -55,6 +58,29 @@ class Compared(NamedTuple):
     error: float
     by_changes: float
     """The part that is due to what sites have in common, and where they differ."""
+    own_error: float
+    """The standard error of the rest."""
+    parts: tuple[float, ...]
+    """The parts by what tells them (`SOURCES`)."""
+
+    def told_by(self, sources: Sequence[str]) -> str | None:
+        """Return what tells that the change is worse, the strongest first; None where nothing does."""
+        by_source = {source: part for source, part in zip(sources, self.parts, strict=True) if part > 0}
+        least = _LEAST_PART * sum(by_source.values())
+        named = sorted(
+            (source for source in by_source if by_source[source] >= least), key=lambda each: -by_source[each]
+        )
+        return ", ".join(named) or None
+
+    def surely_worse(self, confidence: float) -> bool:
+        """Say whether the change is surely worse: by all that is known, or already by what each site says by itself.
+
+        For the latter, what sites have in common must not speak against it.
+        """
+        own = self.worse - self.by_changes
+        spoken_against = self.by_changes < -_LEAST_PART * own
+        alone = surely_worse((own, self.own_error), confidence) and surely_worse((self.worse, 0.0), confidence)
+        return (alone and not spoken_against) or surely_worse(self.over_all, confidence)
 
     @property
     def over_rows(self) -> Worse:
@@ -89,6 +115,8 @@ class EdgeEvidence(NamedTuple):
     """The part of `reversed` that is due to what sites have in common, and where they differ."""
     sites: float = np.nan
     """The number of sites whose own rows speak for the edge; not a number if these are fewer than may be told of."""
+    told_by: str | None = None
+    """What tells the direction, in words; None where it is not sure."""
 
     def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
         """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
@@ -117,7 +145,12 @@ class Directions:
 
     def table(self, names: Sequence[str]) -> pd.DataFrame:
         """Return a row per edge, with names of variables."""
-        named = [each._replace(cause=names[each.cause], effect=names[each.effect]) for each in self.evidence]
+        named = [
+            each._replace(
+                cause=names[each.cause], effect=names[each.effect], told_by=each.told_by if each.directed else None
+            )
+            for each in self.evidence
+        ]
         return pd.DataFrame(named, columns=list(EdgeEvidence._fields))
 
     def doubt(self, doubts: Doubts, knowledge: Knowledge) -> Directions:
@@ -168,6 +201,15 @@ class Directions:
             evidence.append(each._replace(together=float(together[edge]), confounding=state, present=present))
         return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
+    def if_any_may_be_hidden(self, knowledge: Knowledge) -> Directions:
+        """Call an edge directed only where a hidden common cause is ruled out, or the edge is known."""
+        evidence = []
+        for each in self.evidence:
+            required = knowledge.required[each.effect] >> each.cause & 1
+            sure = each.confounding == RULED_OUT or bool(required)
+            evidence.append(each._replace(directed=each.directed and sure))
+        return Directions(self.graph, evidence)
+
 
 def surely_worse(compared: Worse, confidence: float) -> bool:
     """Say whether both the evidence (as odds) and its standard error give this confidence."""
@@ -191,18 +233,21 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     unshielded = _unshielded(dag, scores.discrete)
     changes = [_against(now, families) for families in (*absent, *reverse)]
     compared, excess = compare_changes(scores, [*changes, *unshielded.values()])
-    graph, evidence, doubtful = dag.copy(), [], set[Edge]()
+    graph, evidence, doubtful, sources = dag.copy(), [], set[Edge](), _sources(dag, scores, compared)
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
         other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
         by_changes = compared[len(edges) + k].by_changes if alternatives[k] else 0.0
-        if not surely_worse(other_way, confidence):
+        told_by = compared[len(edges) + k].told_by(sources) if alternatives[k] else BY_KNOWLEDGE
+        if alternatives[k] and not compared[len(edges) + k].surely_worse(confidence):
+            told_by = BY_OTHER_EDGES  # where it is directed in the end
             for cause, effect in edges:
                 graph[effect, cause] |= _reverses(reverse[k], cause, effect)
         if alternatives[k] and not surely_worse(compared[len(edges) + k].over_rows, confidence):
             doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
-        evidence.append(EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes))
+        known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
+        evidence.append(known)
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
     if scores.discrete:
@@ -211,6 +256,13 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         known = _TellsDirections(scores.discrete, scores.targets, knowledge)
         graph = _told_by_independences(graph, sure_edges, suspected, known)
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def _sources(dag: Graph, scores: Scores, compared: Sequence[Compared]) -> list[str]:
+    """Name what may tell directions: of sites that are all alike, what they have in common."""
+    compares = any(each.by_changes for each in compared)
+    alike = compares and not scores.differences(dag).sites.any()
+    return [IN_COMMON if alike and source == BY_CHANGES else source for source in SOURCES]
 
 
 def find_better(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge) -> Graph | None:
@@ -318,8 +370,10 @@ def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Com
         for family, sign in change.items():
             terms[k, position[family]] = sign
     found = scores.compare(list(families), terms)
-    worse = scores.rows * np.column_stack([found.difference, found.row_error, found.error, found.of_changes])
-    return [Compared(*each) for each in worse.tolist()], found.excess_fit.tolist()
+    columns = (found.difference, found.row_error, found.error, found.of_changes, found.own_error)
+    worse = scores.rows * np.column_stack([*columns, found.parts])
+    compared = [Compared(*each[:5], parts=tuple(each[5:])) for each in worse.tolist()]
+    return compared, found.excess_fit.tolist()
 
 
 def _alternatives(

@@ -49,6 +49,7 @@ from feddag.learners.search.refinement import edge_scores, joint_score
 from feddag.learners.search.sites import DifferingMechanisms, OwnMechanisms
 from feddag.learners.search.tasks import TASKS, Sharing, search_tasks
 from feddag.learners.status import Status
+from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
 
@@ -97,7 +98,8 @@ class EvidenceSearch(FederatedLearner):
             causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
             in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
-            A sure cause is present and directed, and a hidden common cause is ruled out.
+            A sure cause is present and directed, and a hidden common cause is ruled out; with `latent="allow"` only
+            such edges are `directed`, and those that are required.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -196,12 +198,10 @@ class EvidenceSearch(FederatedLearner):
         """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
-        if silo.targets is not None:
-            self.check_interventions(silo.is_target, silo.columns)
-            return SiteWithExperiments(silo, silo.targets, self._own_mechanisms)
-        if self._compares and not any(kind.discrete for kind in silo.kinds):
-            return DifferingMechanisms(silo, common=self.sharing == "all")
-        return self._own_mechanisms(silo)
+        if silo.targets is None:
+            return self._mechanisms(silo)
+        self.check_interventions(silo.is_experimental, silo.columns)
+        return SiteWithExperiments(silo, silo.targets, self._mechanisms)
 
     @property
     def _compares(self) -> bool:
@@ -213,19 +213,21 @@ class EvidenceSearch(FederatedLearner):
         """What leaves a site, as policies name it: comparing straight lines takes means and covariances."""
         return "moments" if self._compares else "graph"
 
-    def _own_mechanisms(self, silo: Silo) -> OwnMechanisms:
+    def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        common = self.sharing == "all" and self.noise == "free"
-        return OwnMechanisms(silo, equal_noise=self.noise == "equal", common=common)
+        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
+        if self._compares:
+            return DifferingMechanisms(silo, common=self.sharing == "all")
+        return OwnMechanisms(silo, equal_noise=self.noise == "equal")
 
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
         """Refuse experiments with noise of equal variance: that of a variable that was set is its own."""
         super().check_interventions(is_target, columns)
         if is_target.any() and self.noise == "equal":
             raise FeddagError(
-                f"Experiments set {columns[int(is_target.argmax())]!r}, and with noise='equal' EvidenceSearch takes no "
-                "experiments. Choose noise='free'."
+                f"Experiments set or changed {columns[int(is_target.argmax())]!r}, and with noise='equal' "
+                "EvidenceSearch takes no experiments. Choose noise='free'."
             )
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
@@ -264,6 +266,7 @@ class EvidenceSearch(FederatedLearner):
             pag = None
             if self.latent == "allow":
                 pag = coordinator.find_pag(best.dag, directions, absent)
+                directions = directions.if_any_may_be_hidden(self.knowledge_of(columns))
             checkpointer.save()
         self.dag_ = CausalGraph(best.dag, columns, scores)
         reported = directions.graph if self.keep_doubtful else directions.sure_edges()

@@ -167,8 +167,10 @@ class MixedMechanisms(OwnMechanisms):
         scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
         more: dict[str, np.ndarray] = {}
         if rows:
-            scores[~discrete], losses[:, ~discrete], _ = super()._with_rows(smooth)
-            more = {name: np.zeros(len(children)) for name in OF_TABLES}
+            more = {name: np.zeros(len(children)) for name in (*OF_TABLES, "lines", "curves")}
+            scores[~discrete], losses[:, ~discrete], of_numbers = super()._with_rows(smooth)
+            for name, values in of_numbers.items():
+                more[name][~discrete] = values
         else:
             scores[~discrete] = super()._scores(smooth)["scores"]
         for family in np.flatnonzero(discrete).tolist():
@@ -182,6 +184,8 @@ class MixedMechanisms(OwnMechanisms):
             of_regressions, of_rows = self._regressions(children[mixed], given, rows=rows)
             scores[mixed] += sign * of_regressions
             losses[:, mixed] += sign * of_rows
+        for name in {"lines", "curves"} & more.keys():
+            more[name][discrete] = scores[discrete]
         return scores, losses, more
 
     def _regressions(

@@ -65,9 +65,10 @@ class OrderSearch:
         return [found[k] for k in range(len(found))]
 
     def _improve(self, order: list[int]) -> Routine[list[int]]:
+        ahead = AHEAD
         while True:
             turns, moved = list(order), False
-            ahead, asked = len(turns), 0
+            asked = 0
             for turn, node in enumerate(turns):
                 if turn == asked:
                     asked += ahead
@@ -79,6 +80,7 @@ class OrderSearch:
                     ahead, asked = AHEAD, turn + 1  # what else was asked ahead was for another order
             if not moved:
                 return order
+            ahead = len(turns)
 
     def graph(self, order: list[int]) -> Int8[np.ndarray, "node node"]:
         """Return the graph in which every variable has the parents that it picks among its predecessors."""

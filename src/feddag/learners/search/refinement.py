@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int8
 
-from feddag.learners.bitsets import adjacency_of, members, parents_of
+from feddag.learners.bitsets import adjacency_of, bits, members, parents_of
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import Request, Routine, run
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
@@ -34,11 +34,16 @@ def joint_score(scores: Scores, adjacency: Graph) -> float:
 def refine(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Graph:
     """Add, take away or reverse the edge that helps most, until none helps."""
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
+    others: dict[Family, int] = {}
 
     def ask(request: Request) -> None:
-        scores.ask_joint(near for (family,) in request for near in _around(*family, free))
+        families = [family for (family,) in request]
+        others.update(_worth_joint_scores(families, free, scores))
+        scores.ask_joint(near for family in families for near in _around(*family, others[family]))
 
     def gain(family: Family, other: int) -> float:
+        if not others[family] >> other & 1:
+            return -np.inf
         child, parents = family
         return scores.joint[family] - scores.joint[child, parents ^ 1 << other]
 
@@ -82,20 +87,41 @@ def edge_scores(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Float
     found = np.zeros(adjacency.shape)
     families = families_of(adjacency)
     ancestors = _ancestors([chosen for _, chosen in families])
-    scores.ask_joint(neighbour for family in families for neighbour in _around(*family, knowledge.allowed))
-    for child, chosen in families:
-        for _, parents in _around(child, chosen, knowledge.allowed):
-            other = (parents ^ chosen).bit_length() - 1
-            if other >= 0 and not ancestors[other] >> child & 1:
-                without, having = sorted((parents, chosen), key=int.bit_count)
-                found[other, child] = scores.rows * (scores.joint[child, without] - scores.joint[child, having])
+    others = _worth_joint_scores(families, knowledge.allowed, scores)
+    scores.ask_joint(neighbour for family in families for neighbour in _around(*family, others[family]))
+    for family in families:
+        child, chosen = family
+        for other in members(knowledge.allowed[child]):
+            if ancestors[other] >> child & 1:
+                continue
+            if others[family] >> other & 1:
+                gain = scores.joint[family] - scores.joint[child, chosen ^ 1 << other]
+            else:
+                gain = coarse_gain(scores)(family, other)
+            found[other, child] = scores.rows * (-gain if chosen >> other & 1 else gain)
     return found
 
 
-def _around(child: int, parents: int, others: Sequence[int]) -> Iterator[Family]:
-    """List the family, and those that differ from it by one parent, each among those named for its child."""
+def _worth_joint_scores(families: Iterable[Family], allowed: Sequence[int], scores: Scores) -> dict[Family, int]:
+    """Choose what to put into each family, or to take out: of many further parents those that quick scores find best.
+
+    `allowed` are the nodes to choose from, for each child.
+    """
+    found = {(child, parents): allowed[child] for child, parents in families}
+    many = [family for family, others in found.items() if (others & ~family[1]).bit_count() > scores.additions]
+    scores.ask_neighbourhoods(many)
+    for family in many:
+        others, parents = found[family], family[1]
+        near = scores.neighbourhood[family]
+        best = sorted(members(others & ~parents), key=lambda other: near[other])[: scores.additions]
+        found[family] = others & parents | bits(best)
+    return found
+
+
+def _around(child: int, parents: int, others: int) -> Iterator[Family]:
+    """List the family, and those that differ from it by one of these parents."""
     yield child, parents
-    for other in members(others[child]):
+    for other in members(others):
         yield child, parents ^ 1 << other
 
 

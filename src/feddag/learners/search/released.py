@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int8
 
 from feddag.errors import FeddagError
 from feddag.learners.bitsets import members, parents_of
-from feddag.learners.search.scores import Comparison, Family, Scores
+from feddag.learners.search.scores import SOURCES, Comparison, Family, Scores
 from feddag.regression.bounded_features import FeatureMap
 from feddag.regression.clipped_moments import unclip
 from feddag.regression.evidence import CoarseEvidence, Targets, best_fit, coefficients
@@ -188,7 +188,7 @@ class ReleasedScores(Scores):
             vector = np.zeros(len(self._weights))
             vector[target] = 1.0
             if fit.size:
-                vector[used[: fit.size]] = -coefficients(gram, cross, fit) * self._weights[used[: fit.size]]
+                vector[used[: fit.size]] = -coefficients(fit) * self._weights[used[: fit.size]]
             residuals.append(vector)
             share = float(vector @ self._release.correlations @ vector)
         return _Regression(score, np.array(residuals), share)
@@ -229,10 +229,10 @@ class ReleasedScores(Scores):
                 other = self._compare(asked, terms, bent=True)
                 less = other[0] / np.maximum(other[1], 1e-12) < found[0] / np.maximum(found[1], 1e-12)
                 found = np.where(less, other, found)
-        difference, error = found
+        (difference, error), none = found, np.zeros(len(terms))
         if self._discrete:
             error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
-        return Comparison(difference, error, error, np.zeros(len(terms)), np.zeros(len(terms)))
+        return Comparison(difference, error, error, none, none, error, np.zeros((len(terms), len(SOURCES))))
 
     def _given_numbers(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> list[Family]:
         """Return the families with all numbers as further parents, but for those that their comparisons are about.

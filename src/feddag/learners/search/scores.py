@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -16,6 +17,7 @@ from feddag.federation.tasks import TaskSpec
 from feddag.learners.bitsets import parents_of
 from feddag.learners.search import tasks
 from feddag.learners.search.checks import Checks
+from feddag.learners.search.differences import Differences
 from feddag.regression.comparison import errors_of_differences
 from feddag.regression.tables import excess_fit
 from feddag.silos.interventions import never_observed
@@ -25,6 +27,11 @@ Family = tuple[int, int]
 Ask = Callable[[TaskSpec, Arrays], dict[str, np.ndarray]]
 """One round of the federation: a task's name and arrays go out, the mean over sites comes back."""
 
+_ROUNDING = 1e-6
+"""What a secure sum may add to a share."""
+_NEIGHBOURHOODS_AT_ONCE = 1_000
+_REGRESSED_ROWS_AT_ONCE = 300_000
+"""Rows times families of a question for joint scores: more would take long without a word of progress."""
 LEAST_GAIN = 1e-10
 """Differences of scores below this are rounding."""
 
@@ -41,6 +48,15 @@ class _Known(NamedTuple):
     joint: dict[Family, float]
 
 
+BY_CHANGES = "changes between sites"
+SOURCES = ("noise", "curvature", "independence", BY_CHANGES, "interventions")
+"""What tells that one graph is better than another.
+
+The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
+where sites differ; and what experiments set or changed.
+"""
+
+
 class Comparison(NamedTuple):
     """The differences of scores, per row, and their standard errors."""
 
@@ -53,6 +69,10 @@ class Comparison(NamedTuple):
     """By how many standard deviations discrete variables' tables fit better than larger ones do by chance."""
     of_changes: Float[np.ndarray, " comparison"]
     """The part of the differences that is due to what sites have in common, and where they differ."""
+    own_error: Float[np.ndarray, " comparison"]
+    """The standard error, over sites or rows, of the rest: of what each site's own mechanisms say."""
+    parts: Float[np.ndarray, "comparison source"]
+    """The parts of the differences by what tells them (`SOURCES`)."""
 
 
 class Scores(ABC):
@@ -64,6 +84,8 @@ class Scores(ABC):
 
     guesses: ClassVar[int] = 0
     """How many neighbourhoods to ask for in advance, in all, as they may be needed next; at least one per question."""
+    additions: ClassVar[int] = sys.maxsize
+    """Joint scores are asked of so many families with a further parent: those that coarse scores find best."""
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
@@ -77,6 +99,9 @@ class Scores(ABC):
         self._discrete: list[int] = []
         self._targets: list[int] | None = None
         """The variables that experiments set somewhere; None where no site has experiments."""
+        self._sites_alone = False
+        """Whether what sites have in common counts no more."""
+        self._differences: dict[str, Differences] = {}
         self._compared: dict[str, Comparison] = {}
         self._checked: dict[str, Checks] = {}
         self._under_way: dict[str, dict[str, np.ndarray]] = {}
@@ -95,7 +120,8 @@ class Scores(ABC):
     @property
     def families(self) -> int:
         """Count the families that were scored."""
-        return sum(len(each.neighbourhood) * self.nodes + len(each.joint) for each in self._known)
+        coarse = {id(each.neighbourhood): len(each.neighbourhood) for each in self._known}
+        return sum(coarse.values()) * self.nodes + sum(len(each.joint) for each in self._known)
 
     @property
     def rows(self) -> int:
@@ -124,7 +150,7 @@ class Scores(ABC):
     @property
     def _scored_by_sites(self) -> bool:
         """Whether each site scores all families itself, whatever is shared."""
-        return bool(self.discrete) or self._targets is not None
+        return bool(self.discrete) or self._sites_alone
 
     def ask_neighbourhoods(self, families: Iterable[Family]) -> None:
         """Ask sites for neighbourhoods that are not known yet."""
@@ -141,9 +167,29 @@ class Scores(ABC):
     def refer_to(self, graph: Int8[np.ndarray, "node node"]) -> None:
         """Estimate noise of equal variance with this graph: earlier scores do not hold any more."""
         self._reference = graph.astype(np.uint8)
+        self._score_anew({})
+
+    def _score_anew(self, neighbourhood: dict[Family, Float[np.ndarray, " node"]]) -> None:
         self._current += 1
         if self._current == len(self._known):
-            self._known.append(_Known({}, {}))
+            self._known.append(_Known(neighbourhood, {}))
+
+    def leave_sites_alone(self) -> None:
+        """Score each site's own mechanisms from now on: earlier joint scores do not hold any more."""
+        self._sites_alone = True
+        self._score_anew(self.neighbourhood)
+
+    def misled(self, dag: Int8[np.ndarray, "node node"]) -> bool:
+        """Say whether sites differ in other ways than those that tell directions."""
+        del dag
+        return False
+
+    def differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
+        """Ask how sites differ in the mechanisms of a graph."""
+        key = hashlib.sha256(dag.tobytes()).hexdigest()
+        if key not in self._differences:
+            self._differences[key] = self._ask_for_differences(dag)
+        return self._differences[key]
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that sites have answered: a search that begins again with it soon stands where it stood."""
@@ -156,11 +202,14 @@ class Scores(ABC):
             arrays |= prefixed(f"compared/{k}", comparison._asdict())
         for k, checks in enumerate(self._checked.values()):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
+        for k, differences in enumerate(self._differences.values()):
+            arrays |= prefixed(f"differences/{k}", differences._asdict())
         for k, answer in enumerate(self._under_way.values()):
             arrays |= prefixed(f"under way/{k}", answer)
         document = {
             "references": len(self._known),
             "under_way": list(self._under_way),
+            "differences": list(self._differences),
             "rows": self._rows,
             "discrete": self._discrete,
         }
@@ -174,6 +223,9 @@ class Scores(ABC):
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
         self._checked = {key: Checks(**under(f"checked/{k}", arrays)) for k, key in enumerate(document["checked"])}
+        self._differences = {
+            key: Differences(**under(f"differences/{k}", arrays)) for k, key in enumerate(document["differences"])
+        }
         self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
         self._known = []
         for k in range(document["references"]):
@@ -195,27 +247,30 @@ class Scores(ABC):
         """Check whether the assumptions of a graph's regressions hold."""
         key = hashlib.sha256(dag.tobytes()).hexdigest()
         if key not in self._checked:
-            differing, sites_differing = self._differing(dag)
+            differences = self.differences(dag)
             asked = {"dag": dag.astype(np.uint8)}
             found = Checks.of(self._ask_once(tasks.CHECKS, asked), dag, self.rows)
+            if dag.any():
+                found = found.with_imprecision(
+                    self._ask_once(tasks.IMPRECISION, asked | {"precise": found.precise.astype(np.uint8)}), dag
+                )
             fit = self._ask(tasks.GRAPH_FIT, asked)
             standing = np.zeros(dag.shape)
             standing[tuple(np.argwhere(dag).T)] = self._count(fit["standing"])
             self._checked[key] = found._replace(
-                differing=differing,
-                sites_differing=sites_differing,
+                differing=differences.evidence,
+                sites_differing=differences.sites,
+                vary_everywhere=np.array(float(differences.vary_everywhere)),
+                come_together=np.array(float(differences.come_together(self._sites))),
                 misfit=self._count(fit["misfit"]),
                 standing=standing,
             )
             self._under_way.clear()
         return self._checked[key]
 
-    def _differing(
-        self, dag: Int8[np.ndarray, "node node"]
-    ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
-        """Return the log-evidence that some sites differ in each variable's mechanism, and how many; 0 if unknown."""
+    def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
         del dag
-        return np.zeros(self.nodes), np.zeros(self.nodes)
+        return Differences.unknown(self.nodes)
 
     def _ask_once(self, task: TaskSpec, asked: Arrays) -> dict[str, np.ndarray]:
         """Ask sites, unless a search that was interrupted has done so."""
@@ -224,6 +279,18 @@ class Scores(ABC):
         if key not in self._under_way:
             self._under_way[key] = self._ask(task, asked)
         return self._under_way[key]
+
+    def _ask_in_parts(self, task: TaskSpec, asked: Arrays, at_once: int) -> dict[str, np.ndarray]:
+        """Ask for something of each family, of some families at a time."""
+        parts = []
+        for start in range(0, len(asked["children"]), at_once):
+            some = {name: asked[name][start : start + at_once] for name in ("children", "parents")}
+            parts.append(self._ask_once(task, {**asked, **some}))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    @property
+    def _regressions_at_once(self) -> int:
+        return max(1, _REGRESSED_ROWS_AT_ONCE // self.rows)
 
     def _count(self, shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
         """Return numbers of sites: a secure sum adds a little."""
@@ -254,12 +321,16 @@ class OwnScores(Scores):
     """Every site has its own mechanisms and scores them itself: sums of one number per family."""
 
     guesses: ClassVar = 12  # a round costs more than so many
+    additions: ClassVar = 9
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
-        return self._ask(tasks.NEIGHBOURHOODS, self._task(families))["scores"]
+        answer = self._ask_in_parts(tasks.NEIGHBOURHOODS, self._task(families), _NEIGHBOURHOODS_AT_ONCE)
+        self._under_way.clear()
+        return answer["scores"]
 
     def _joint(self, families: Sequence[Family]) -> Iterator[tuple[Family, float]]:
-        scores = self._ask(tasks.SCORES, self._task(families))["scores"]
+        scores = self._ask_in_parts(tasks.SCORES, self._task(families), self._regressions_at_once)["scores"]
+        self._under_way.clear()
         return zip(families, scores.tolist(), strict=True)
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
@@ -274,17 +345,32 @@ class OwnScores(Scores):
             np.maximum(errors.over_rows, over_sites),
             excess,
             difference - answer["difference"],
+            np.maximum(errors.over_rows, errors.over_sites),
+            _parts(answer, difference - answer["difference"]),
         )
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]
     ) -> tuple[Float[np.ndarray, " comparison"], Arrays]:
         """Return the differences and the sites' mean answer, with `site_mean`: what sites vary around."""
+        new = [family for family in families if family not in self.joint]
+        if len(new) > self._regressions_at_once:
+            self.ask_joint(new)  # in parts; sites remember these regressions
         answer = self._ask_once(tasks.COMPARISONS, self._task(families) | {"terms": terms})
         return answer["difference"], answer | {"site_mean": answer["difference"]}
 
     def _task(self, families: Sequence[Family]) -> dict[str, np.ndarray]:
         return self._as_arrays(families) | {"reference": self._reference}
+
+
+def _parts(answer: Arrays, changes: Float[np.ndarray, " comparison"]) -> Float[np.ndarray, "comparison source"]:
+    """Part differences by what tells them; how sites differ counts as experiments where these tell of the variables."""
+    own, lines, curves = answer["difference"], answer["of_lines"], answer["of_curves"]
+    design, site_rows = answer.get("by_design", np.zeros(len(own))), answer["site_rows"]
+    is_set = answer.get("alike_rows", site_rows) < (1 - _ROUNDING) * site_rows
+    rest = own - design
+    interventions = design + changes * is_set
+    return np.column_stack([rest - curves, curves - lines, lines, changes * ~is_set, interventions])
 
 
 def as_rows(sets: Iterable[int], nodes: int) -> UInt8[np.ndarray, "family node"]:

@@ -5,7 +5,7 @@ This is all that ever touches a site's data, whichever engine carries the tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -15,12 +15,12 @@ from jaxtyping import Bool, Float, Int
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.learners.search import tasks
 from feddag.learners.search.graph_fit import answer_graph_fit
-from feddag.regression.agreement import SiteLines, caution
+from feddag.regression.agreement import Lines, SiteLines, caution
 from feddag.regression.comparison import spread, spread_of_site
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
-from feddag.regression.imprecision import SHARES, explained_by_errors
+from feddag.regression.imprecision import SHARES, explained_by_errors, separations
 from feddag.regression.residual_checks import Dependence, has_atom, look_like_copies
 from feddag.regression.residual_pairs import DEGREES, products
 from feddag.regression.views import Fits, View, bend
@@ -28,7 +28,10 @@ from feddag.silos import Silo
 from feddag.silos.outliers import has_outliers
 
 FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
-"""The joint evidence of families, the negative log-likelihood of rows, and what tables of levels add."""
+"""The joint evidence of families, the negative log-likelihood of rows, and more about each family.
+
+That is the evidence of straight `lines` and of `curves` with normal noise, and what tables of levels add.
+"""
 
 
 class FamilySite(Stateless):
@@ -68,12 +71,15 @@ class OwnMechanisms(FamilySite):
         tasks.SCORES.name: "_scores",
         tasks.COMPARISONS.name: "_comparisons",
         tasks.CHECKS.name: "_checks",
+        tasks.IMPRECISION.name: "_imprecision",
     }
 
     def __init__(self, silo: Silo, *, equal_noise: bool, common: bool = False) -> None:
         super().__init__(silo)
         self._equal_noise = equal_noise
         self._common = self._predicts = common
+        self._may_share = ~np.isin(silo.columns, silo.changed).astype(bool)
+        """Of each variable whether this site may have its mechanism in common with others."""
         self._variances = silo.values.var(axis=0)
         self._levels = level_counts(silo.kinds)
         self._precisions = lru_cache(maxsize=1)(self._precisions_given)
@@ -85,12 +91,19 @@ class OwnMechanisms(FamilySite):
     @cached_property
     def _views(self) -> list[View]:
         """Return the ways to look at the rows: as they are and, unless noise has equal variance, bent."""
-        standardised = Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
+        plain = View(self._features(self._standardised), predicts=self._predicts)
         if self._equal_noise:
-            return [View(self._features(standardised), predicts=self._predicts)]
-        bent = bend(standardised, self._levels)
-        plain = View(self._features(standardised), predicts=self._predicts)
+            return [plain]
+        bent = bend(self._standardised, self._levels)
         return [plain, View(self._features(bent.values), bent.log_slopes)]
+
+    @cached_property
+    def _standardised(self) -> Float[np.ndarray, "row node"]:
+        return Frame.of(self._values.mean(axis=0), self._variances, self._levels).standardise(self._values)
+
+    @cached_property
+    def _own_lines(self) -> SiteLines:
+        return SiteLines(self._standardised)
 
     def _features(self, values: Float[np.ndarray, "row node"]) -> Features:
         return Features(values)
@@ -128,13 +141,10 @@ class OwnMechanisms(FamilySite):
         The rest of its rows are judged by how well all others predict them: the less, the longer their tails.
         """
         saved = (1 - 1 / self._sites) * (fit.predictive - fit.with_normal_noise)
-        return saved / self._caution[arrays["children"]]
+        return self._may_share[arrays["children"]] * saved / self._caution[arrays["children"]]
 
     def _comparisons(self, arrays: Arrays) -> dict[str, np.ndarray]:
-        scores, losses, of_tables = self._with_rows(arrays)
-        terms = arrays["terms"].astype(float)
-        differences = terms @ scores
-        return {"difference": differences} | spread(differences, losses @ terms.T, len(self._values)) | of_tables
+        return compare(self._with_rows(arrays), arrays["terms"].astype(float), len(self._values))
 
     def score_rows(self, task: Task) -> FamilyScores:
         """Score the families of a task, with every row's part in it; rows' parts must not leave the site."""
@@ -143,13 +153,16 @@ class OwnMechanisms(FamilySite):
     def _with_rows(self, arrays: Arrays) -> FamilyScores:
         precisions = self._precisions(arrays["reference"].tobytes())
         scores, fits = self._score(arrays)
-        losses = [
-            view.row_losses(*_families(arrays), each.residuals, precisions)
-            for view, each in zip(self._views, fits, strict=True)
-        ]
+        children, parents = _families(arrays)
         best = np.argmin([each.scores for each in fits], axis=0)
-        chosen = np.stack(losses)[best, :, np.arange(len(best))].T
-        return scores + self._saved(arrays, fits[0]) if self._common else scores, chosen, {}
+        losses = np.empty(fits[0].residuals.shape)
+        for k, (view, fit) in enumerate(zip(self._views, fits, strict=True)):
+            some = np.flatnonzero(best == k)
+            losses[:, some] = view.row_losses(children[some], parents[some], fit.residuals[:, some], precisions)
+        saved = self._saved(arrays, fits[0]) if self._common else np.zeros(len(scores))
+        lines = -self._own_lines.evidence(children, parents) / len(self._values)
+        curves = lines if self._equal_noise else fits[0].with_normal_noise
+        return scores + saved, losses, {"lines": lines + saved, "curves": curves + saved}
 
     def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Check the assumptions of a graph's regressions, and look for copies and outliers."""
@@ -174,27 +187,42 @@ class OwnMechanisms(FamilySite):
         for node in numbers:
             found["outliers"][node] = has_outliers(self._values[:, node])
             found["atoms"][node] = has_atom(self._values[:, node])
+        found |= self.separations(arrays["dag"], np.ones(nodes, dtype=bool))
         copies = np.zeros((nodes, nodes))
         copies[tuple(numbers[look_like_copies(self._values[:, numbers])].T)] = 1
         return found | {"copies": copies[np.triu_indices(nodes, 1)]}
 
     def _together(self, dag: Int[np.ndarray, "node node"], residuals: Float[np.ndarray, "row number"]) -> Arrays:
-        """Say for each edge between continuous variables how far their residuals go together.
-
-        And whether errors of measurement would explain it, unless all noise is assumed to be of one variance.
-        """
-        edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
-        told = np.isin(edges, numbers).all(axis=1)
+        """Say for each edge between continuous variables how far their residuals go together."""
+        edges, told, pairs = self._edges_between_numbers(dag)
         together = np.zeros((len(edges), DEGREES**2))
-        causes, effects = np.searchsorted(numbers, edges[told]).T
-        imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any():
-            together[told] = products(residuals[:, causes], residuals[:, effects])
+            together[told] = products(residuals[:, pairs[:, 0]], residuals[:, pairs[:, 1]])
+        return {"together": together, "together_rows": told.astype(float)}
+
+    def separations(self, dag: Int[np.ndarray, "node node"], effects: Bool[np.ndarray, " node"]) -> Arrays:
+        """Say how large errors of measurement seem, by what some effects have to do with others given their causes."""
+        numbers = np.flatnonzero(self._levels == 0)
+        return separations(self._values[:, numbers], numbers, dag, effects)._asdict()
+
+    def _imprecision(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Say which edges errors of measurement would explain, unless all noise is assumed to be of one variance."""
+        dag, numbers = arrays["dag"], np.flatnonzero(self._levels == 0)
+        edges, told, pairs = self._edges_between_numbers(dag)
+        imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any() and not self._equal_noise:
             adjacent = (dag | dag.T)[np.ix_(numbers, numbers)] > 0
-            pairs = np.column_stack([causes, effects])
-            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs)
-        return {"together": together, "together_rows": told.astype(float), "imprecise": imprecise}
+            precise = arrays["precise"][numbers] > 0
+            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs, precise)
+        return {"imprecise": imprecise}
+
+    def _edges_between_numbers(
+        self, dag: Int[np.ndarray, "node node"]
+    ) -> tuple[Int[np.ndarray, "edge 2"], Bool[np.ndarray, " edge"], Int[np.ndarray, "told 2"]]:
+        """Return all edges, which are between continuous variables, and these variables' numbers among such."""
+        edges, numbers = np.argwhere(dag), np.flatnonzero(self._levels == 0)
+        told = np.asarray(np.isin(edges, numbers).all(axis=1))
+        return edges, told, np.searchsorted(numbers, edges[told])
 
     def _precisions_given(self, reference: bytes) -> Float[np.ndarray, " node"] | None:
         """Return each variable's variance over that of its noise, where the latter is the same for all variables.
@@ -253,12 +281,17 @@ class DifferingMechanisms(OwnMechanisms):
 
     def _pulls(self, arrays: Arrays) -> dict[str, np.ndarray]:
         centre = tasks.lines_of(arrays)
-        pull = self._of_frame(arrays).pull(arrays["children"], centre)
-        return pull._asdict() | {"slopes": pull.slopes[centre.parents]}
+        pull = self._of_shared(arrays, self._of_frame(arrays).pull(arrays["children"], centre)._asdict())
+        return pull | {"slopes": pull["slopes"][centre.parents]}
 
     def _agreement(self, arrays: Arrays) -> dict[str, np.ndarray]:
         found = self._of_frame(arrays).agreement(arrays["children"], tasks.lines_of(arrays))
-        return {name: each / len(self._values) for name, each in found._asdict().items()}
+        return self._of_shared(arrays, {name: each / len(self._values) for name, each in found._asdict().items()})
+
+    def _of_shared(self, arrays: Arrays, found: Arrays) -> dict[str, np.ndarray]:
+        """Say nothing of mechanisms that were changed here: they are this site's own, at no price for that."""
+        shared = self._may_share[arrays["children"]].astype(float)
+        return {name: (each.T * shared).T for name, each in found.items()}
 
     def _site_differences(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Compare graphs by this site's own scores and by what the accounts of common mechanisms add to them."""
@@ -270,16 +303,51 @@ class DifferingMechanisms(OwnMechanisms):
 
     def _deviations(self, arrays: Arrays) -> Answer:
         """Say in which families this site's rows do not follow the common lines, and tell its operator."""
-        differs = self._of_frame(arrays).differs(arrays["children"], tasks.lines_of(arrays))
-        named = ", ".join(self._columns[child] for child in arrays["children"][differs])
-        notes = (f"this site differs from the others in how {named} comes about",) if named else ()
-        return Answer(1.0, {"differing": differs.astype(float)}, notes)
+        lines, centre, children = self._of_frame(arrays), tasks.lines_of(arrays), arrays["children"]
+        may_share = self._may_share[children]
+        differs = lines.differs(children, centre) & may_share
+        follows = np.flatnonzero(may_share & ~differs).tolist()
+        distance = sum(lines.distance(int(children[k]), Lines(*(each[k] for each in centre))) for k in follows)
+        parameters = (centre.parents[follows].sum(axis=1) + 2).sum()
+        return deviations(self._columns, children, differs.astype(float), float(distance), float(parameters))
 
     def _of_frame(self, arrays: Arrays) -> SiteLines:
         return self._lines(arrays["origin"].tobytes(), arrays["scale"].tobytes())
 
     def _lines_given(self, origin: bytes, scale: bytes) -> SiteLines:
         return SiteLines((self._values - np.frombuffer(origin)) / np.frombuffer(scale))
+
+
+def compare(found: FamilyScores, terms: Float[np.ndarray, "comparison family"], rows: int) -> dict[str, np.ndarray]:
+    """Return the differences of sums of scores, what tells how sure they are, and how much of them lines tell."""
+    scores, losses, more = found
+    differences = terms @ scores
+    by_models = {f"of_{name}": terms @ more[name] for name in ("lines", "curves")}
+    of_tables = {name: more[name] for name in tasks.OF_TABLES if name in more}
+    return {"difference": differences} | spread(differences, losses @ terms.T, rows) | by_models | of_tables
+
+
+def deviations(
+    columns: Sequence[str],
+    children: Int[np.ndarray, " family"],
+    differs: Float[np.ndarray, " family"],
+    distance: float,
+    parameters: float,
+) -> Answer:
+    """Answer in which families a site differs, and tell its operator.
+
+    Args:
+        columns: The variables' names.
+        children: The variables of the families.
+        differs: Where the site surely differs.
+        distance: Of all families in which it does not, how far its own lines are from common ones.
+        parameters: The number of parameters of these lines: what the distance is by chance.
+    """
+    named = ", ".join(columns[int(child)] for child in children[differs > 0])
+    count = float(differs.sum())
+    notes = (f"this site differs from the others in how {named} comes about",) if named else ()
+    totals = {"at_once": count * (count - 1) / 2, "distance": distance, "parameters": parameters}
+    return Answer(1.0, {"differing": differs, **{name: np.array(total) for name, total in totals.items()}}, notes)
 
 
 def _families(arrays: Arrays) -> tuple[Int[np.ndarray, " family"], Bool[np.ndarray, "family node"]]:

@@ -27,6 +27,10 @@ from feddag.regression.residual_pairs import DEGREES
 
 Sharing = Literal["auto", "graph", "all"]
 
+_ALIKE_ROWS = Output(
+    "for each comparison the number of rows, if no experiment set or changed a variable of it; 0 otherwise",
+    ("comparison",),
+)
 _SCORES = {"scores": Output("how well each family of variables explains the site's rows", None)}
 ROWS = TaskSpec(
     "search.rows",
@@ -74,10 +78,13 @@ COMPARISONS = TaskSpec(
     {
         "difference": Output("for each comparison the difference of scores", ("comparison",)),
         **SPREAD,
-        "alike_rows": Output(
-            "for each comparison the number of rows, if no experiment set a variable of it; 0 otherwise",
+        "of_lines": Output("for each comparison the difference by straight lines with normal noise", ("comparison",)),
+        "of_curves": Output("for each comparison that by smooth functions with normal noise", ("comparison",)),
+        "by_design": Output(
+            "for each comparison the difference, if an experiment set or changed a variable of it; 0 otherwise",
             ("comparison",),
         ),
+        "alike_rows": _ALIKE_ROWS,
         "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
         "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },
@@ -98,10 +105,17 @@ CHECKS = TaskSpec(
             "for each edge how far what its two variables' causes leave unexplained goes together", ("edge", DEGREES**2)
         ),
         "together_rows": Output("for each edge the share of the rows that tell it", ("edge",)),
-        "imprecise": Output(
-            "for each edge whether small errors of measurement would explain it", ("edge", len(SHARES))
+        "errors": Output(
+            "how large each variable's errors of measurement seem, by what others have to do with each other given it",
+            ("variable",),
         ),
+        "error_weights": Output("how surely that is told", ("variable",)),
     },
+)
+IMPRECISION = TaskSpec(
+    "search.imprecision",
+    "Which edges small errors of measurement would explain",
+    {"imprecise": Output("for each edge whether small errors of measurement would explain it", ("edge", len(SHARES)))},
 )
 GRAPH_FIT = TaskSpec(
     "search.graph-fit",
@@ -114,7 +128,12 @@ GRAPH_FIT = TaskSpec(
 DEVIATIONS = TaskSpec(
     "search.deviations",
     "How many sites differ from the straight lines that most have in common",
-    {"differing": Output("for each variable whether the site differs", ("family",))},
+    {
+        "differing": Output("for each variable whether the site differs", ("family",)),
+        "at_once": Output("the number of pairs of variables in both of which the site differs"),
+        "distance": Output("how far the site's own lines are from the common ones in all variables else"),
+        "parameters": Output("the number of parameters of these lines"),
+    },
 )
 SITE_DIFFERENCES = TaskSpec(
     "search.site-differences",
@@ -123,6 +142,7 @@ SITE_DIFFERENCES = TaskSpec(
         "site_first": Output("for each comparison the site's difference times its rows", ("comparison",)),
         "site_second": Output("for each comparison the square of it times the site's rows", ("comparison",)),
         "site_rows": Output("the number of rows"),
+        "alike_rows": _ALIKE_ROWS,
     },
 )
 TASKS = (
@@ -138,6 +158,7 @@ TASKS = (
     SITE_DIFFERENCES,
     COMPARISONS,
     CHECKS,
+    IMPRECISION,
     GRAPH_FIT,
 )
 
@@ -209,10 +230,14 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
             *(
                 spec.with_bounds(
-                    arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes))},
+                    arrays={"dag": Bounds(0, 1, "uint8", (nodes, nodes)), **more},
                     rules={"a graph without cycles": lambda arrays: is_dag(arrays["dag"].astype(np.int8))},
                 )
-                for spec in (CHECKS, GRAPH_FIT)
+                for spec, more in (
+                    (CHECKS, {}),
+                    (IMPRECISION, {"precise": Bounds(0, 1, "uint8", (nodes,))}),
+                    (GRAPH_FIT, {}),
+                )
             ),
         )
     )

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from feddag.errors import FeddagError
-from feddag.files import as_text
+from feddag.files import as_text, naming
 from feddag.graphs import CausalGraph, write_graph
 from feddag.silos.silo import Silo
 from feddag.silos.simulation.hidden_causes import HiddenCauses
@@ -85,7 +85,7 @@ class Simulation:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FeddagError(f"{folder} must be a new or an empty folder. Got one with content instead.")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
+        with naming(folder), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
             complete = Path(aside) / folder.name
             complete.mkdir()
             for silo in self.silos:

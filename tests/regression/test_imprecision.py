@@ -1,0 +1,51 @@
+"""A column's errors of measurement are told by what it separates."""
+
+import numpy as np
+import pytest
+
+from feddag.regression.imprecision import Separations, separations, surely_precise
+
+CHAIN = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=np.int8)
+ALL = np.ones(3, dtype=bool)
+
+
+def chain(rows: int, seed: int, error: float) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    first, second, third = rng.normal(size=(3, rows)) * [[1], [0.5], [0.5]]
+    middle = first + second
+    measured = middle + np.sqrt(error / (1 - error)) * middle.std() * rng.normal(size=rows)
+    return np.column_stack([first, measured, middle + third])
+
+
+def told(sites: int, rows: int, error: float, effects: np.ndarray = ALL) -> Separations:
+    """Take the mean over sites."""
+    found = [separations(chain(rows, seed, error), np.arange(3), CHAIN, effects) for seed in range(sites)]
+    return Separations(*np.mean(found, axis=0))
+
+
+def test_many_small_sites_tell_together_that_a_column_is_precise():
+    assert not surely_precise(told(1, 200, 0), 200).any()
+    np.testing.assert_array_equal(surely_precise(told(40, 200, 0), 8000), [False, True, False])
+
+
+@pytest.mark.parametrize(("sites", "rows"), [(1, 200), (40, 200), (3, 50_000)])
+@pytest.mark.parametrize("error", [0.02, 0.05, 0.2])
+def test_no_number_of_rows_makes_an_imprecise_column_precise(sites, rows, error):
+    assert not surely_precise(told(sites, rows, error), sites * rows).any()
+
+
+def test_the_share_of_errors_is_estimated():
+    found = told(3, 50_000, 0.05)
+    np.testing.assert_allclose(found.errors[1] / found.error_weights[1], 1, atol=0.1)
+
+
+def test_effects_that_experiments_set_tell_nothing():
+    found = told(1, 200, 0, effects=np.array([True, True, False]))
+    np.testing.assert_array_equal(found, 0)
+
+
+def test_variables_that_a_discrete_one_acts_on_tell_nothing():
+    dag = np.zeros((4, 4), dtype=np.int8)
+    dag[[0, 1, 3], [1, 2, 2]] = 1
+    found = separations(chain(200, 0, 0), np.arange(3), dag, np.ones(4, dtype=bool))
+    np.testing.assert_array_equal(found, 0)
