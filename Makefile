@@ -15,7 +15,7 @@ test: $(INSTALLED)  ## all tests but the slow ones
 	PYTHONDONTWRITEBYTECODE= PJRT_NPROC=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
 
 test-all: $(INSTALLED)  ## all tests, and which lines they reach
-	$(BIN)/pytest --cov --cov-report term:skip-covered
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --cov --cov-report term:skip-covered
 
 lint: $(INSTALLED)  ## style, types, and which package may import which
 	$(BIN)/ruff check .

@@ -29,12 +29,8 @@ def finished(tmp_path_factory):
         policy='studies = "any"',
         variable='{ type = "continuous", range = [-8, 8] }',
     )
-    federation.start()
-    try:
-        assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
+    with federation.after_study():
         yield federation
-    finally:
-        federation.close()
 
 
 def charged(federation):

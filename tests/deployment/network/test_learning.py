@@ -18,7 +18,6 @@ METHODS = [
     'name = "notears-admm"\nparameters = { it_max = 20 }',
     'name = "notears"',
     'name = "search"\nparameters = { restarts = 0 }',
-    'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
     'name = "search"\nparameters = { restarts = 0, latent = "allow" }',
     'name = "notears"\nregime = "voting"',
 ]
@@ -42,6 +41,8 @@ def test_a_network_checks_assumptions_as_one_process_does(tmp_path, sharing):
     study = study_of(f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}')
     here = in_process(study)
     there, _ = Net(tmp_path, study).learn()
+    np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
     assert {"checks", "hidden causes"} <= {each.stage for each in there.history_.rounds}
     pd.testing.assert_frame_equal(*(learner.tables()["checks"] for learner in (there, here)), atol=1e-6)
     assert there.failed_checks == here.failed_checks

@@ -18,6 +18,7 @@ from feddag.federation.audit import BrokenLogError, heads_seen, verify
 from feddag.federation.replay import Deviation, replay
 from feddag.federation.site_endpoint import audit_log
 from feddag.federation.wire import decode_task, encode_task
+from feddag.study import Study
 
 SEARCH = 'name = "search"\nparameters = { restarts = 2, time_budget = 100.0, seed = 1 }'
 
@@ -26,8 +27,7 @@ def replayed(net, site=NAMES[0]):
     return replay(audit_log(net.memory(site)), study_terms(net.study), partial(follow_study, net.study))
 
 
-@pytest.mark.parametrize("more", ["", "[trust]\nassess = true\n"])
-@pytest.mark.parametrize("secure", [True, False])
+@pytest.mark.parametrize(("secure", "more"), [(True, "[trust]\nassess = true\n"), (False, "")])
 def test_an_honest_server_asked_what_the_method_asks(tmp_path, secure, more):
     net = Net(tmp_path, study_of(SEARCH, secure=secure, more=more))
     net.learn()
@@ -111,11 +111,10 @@ def test_the_other_sites_know_the_head_of_a_log_so_that_its_end_cannot_be_cut_of
         verify(log, seen)
 
 
-def test_the_command_says_so_and_its_exit_code_too(net, tmp_path):
+def test_the_command_says_so_and_its_exit_code_too(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY_FILE)
-    net.study = type(net.study).load(study)
-    net = Net(tmp_path / "net", net.study)
+    net = Net(tmp_path / "net", Study.load(study))
     net.learn()
     log, other = (str(audit_log(net.memory(site))) for site in NAMES[:2])
     done = CliRunner().invoke(app, ["audit", log, "--replay", str(study), "--witness", other], catch_exceptions=False)
@@ -132,8 +131,7 @@ x1 = "continuous"
 x2 = "continuous"
 x3 = "continuous"
 [method]
-name = "search"
-parameters = { restarts = 0 }
+name = "notears"
 [sites.site-01]
 [sites.site-02]
 [sites.site-03]

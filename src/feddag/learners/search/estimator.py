@@ -201,6 +201,8 @@ class EvidenceSearch(FederatedLearner):
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if silo.targets is None:
+            if not any(kind.discrete for kind in silo.kinds):
+                silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
             return self._mechanisms(silo)
         self.check_interventions(silo.is_experimental, silo.columns)
         return SiteWithExperiments(silo, silo.targets, self._mechanisms)
@@ -218,7 +220,6 @@ class EvidenceSearch(FederatedLearner):
     def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
         if self._compares:
             return DifferingMechanisms(silo, common=self.sharing == "all")
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")
