@@ -89,3 +89,20 @@ def test_sites_that_are_told_to_be_alike_are_warned_of():
     tables, _ = _pairs_of_three("slopes", 1)
     with pytest.warns(feddag.AssumptionWarning, match="vary a little from site to site"):
         feddag.EvidenceSearch("all", restarts=0, workers=1).fit(tables)
+
+
+@pytest.mark.parametrize("stage", ["refinement", "directions", "checks"])
+def test_a_search_that_leaves_sites_alone_goes_on_where_it_was_interrupted(stage, tmp_path):
+    tables, _ = _pairs_of_three("devices", 1)
+    whole = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables)
+
+    def stop(status):
+        if status.figures["stage"] == stage:
+            raise KeyboardInterrupt
+
+    checkpoint = tmp_path / "checkpoint.npz"
+    with pytest.raises(KeyboardInterrupt):
+        feddag.EvidenceSearch(restarts=0, workers=1).fit(tables, progress=stop, checkpoint=checkpoint)
+    resumed = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables, checkpoint=checkpoint)
+    pd.testing.assert_frame_equal(resumed.edge_evidence_, whole.edge_evidence_)
+    assert len(resumed.history_.rounds) == len(whole.history_.rounds)
