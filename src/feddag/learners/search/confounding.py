@@ -96,9 +96,8 @@ def mark_confounding(
     turned, of_thirds = dict(zip(evidence, compared, strict=False)), compared[len(evidence) :]
     told = [] if equal_noise else [edge for edge in sure if np.isfinite(together[edge])]
     heard = {edge for edge in told if _rows_tell(turned[edge])}
-    turned |= _turn_with_mediators(
-        dag, [edge for edge in heard if not _is_told(turned[edge], confidence)], scores, confidence
-    )
+    again = _turn_with_mediators(dag, [edge for edge in heard if not _is_clear(turned[edge])], scores, confidence)
+    turned |= {edge: each for edge, each in again.items() if not _is_told(turned[edge], confidence)}
     by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
@@ -109,7 +108,7 @@ def mark_confounding(
     }
     by_silence = [(node, edge) for node, edge in silent if edge not in by_noise]
     likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
-    clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
+    clear = {edge for edge in by_noise if _is_clear(turned[edge]) or (edge in again and _is_clear(again[edge]))}
     imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
     suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
     telling = {
@@ -135,6 +134,11 @@ def _is_told(turned: Compared, confidence: float) -> bool:
     comes from the prior, and tells nothing.
     """
     return turned.error**2 > turned.worse > _LEAST_TOLD and surely_worse(turned.over_all, confidence)
+
+
+def _is_clear(turned: Compared) -> bool:
+    """Say whether noise tells the direction so clearly that errors of measurement do not explain the edge."""
+    return turned.worse > _CLEAR * turned.error
 
 
 def _is_slight(together: float, turned: Compared) -> bool:
