@@ -136,6 +136,7 @@ class SiteEndpoint:
         self._log = AuditLog(audit_log(folder), terms.study, site.name)
         self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
         limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
+        kept = self._kept()  # before other studies of the table are looked at: it knows best what has changed
         self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
         budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
@@ -143,18 +144,21 @@ class SiteEndpoint:
         self._refusals = RefusalCount(folder / _REFUSALS)
         self._memory = _Memory(after=site.snapshot())
         self._busy = threading.Lock()
-        if self._path.exists():
-            self._take_up()
+        if kept is not None:
+            self._memory = _Memory.of(*kept)
+            self._site.restore(self._memory.after)
 
-    def _take_up(self) -> None:
+    def _kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """Return what the site remembers of the study, if it has begun with the same table."""
+        if not self._path.exists():
+            return None
         document, arrays = load_checkpoint(self._path)
         if document.pop("data") != self._data:
             raise FeddagError(
                 f"Site {self._name!r}: the data have changed since the study began. Restore them; or, if they changed "
                 f'on purpose, have all agree on a study with the line: follows = "{self._terms.study}"'
             )
-        self._memory = _Memory.of(document, arrays)
-        self._site.restore(self._memory.after)
+        return document, arrays
 
     def reply(self, request: str, content: Mapping[str, Any]) -> dict[str, Any]:
         """Do what is asked, or give one of a few reasons why not. Nothing else leaves this method."""
