@@ -117,7 +117,8 @@ exogenous = []                        # variables that nothing causes: ["age"]
 
 # The sites that take part, each with what it calls its columns, where that differs, and its Ed25519 public key.
 # Variables that an experiment set in all rows of a site: intervened = ["age"]. In some: targets = "COLUMN", the column
-# that names each row's targets, separated by ";" and empty where nothing was set.
+# that names each row's targets, separated by ";" and empty where nothing was set. Variables on which causes acted in
+# another way than elsewhere: changed = ["age"].
 {sites}
 [federation]
 # quorum = 3                          # sites that must answer; more than half of them, and at least 3, unless given

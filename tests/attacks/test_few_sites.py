@@ -21,22 +21,23 @@ OWN = 'name = "search"\nparameters = { restarts = 0, sharing = "graph" }'
 
 
 def experiments_at_all_sites_but_one(folder: Path) -> Result:
-    """Have experiments set a variable at all sites but the victim, in every row or in the rows that a column names."""
+    """Have experiments set or change a variable at all sites but the victim, or set it in rows that a column names."""
     tables = registries()
     declared = Study.parse(_study(tables, lambda name: "" if name == VICTIM else 'intervened = ["age"]'))
+    changed = Study.parse(_study(tables, lambda name: "" if name == VICTIM else 'changed = ["age"]'))
     undeclared = Study.parse(_study(tables, lambda name: 'targets = "set"'))
     refused = recovered = 0
-    for study in (declared, undeclared):
+    for study in (declared, changed, undeclared):
         before = refused
         for name, table in tables.items():
             marked = table.assign(set="" if name == VICTIM else "age")
-            silo = study.silo(name, table if study is declared else marked)
+            silo = study.silo(name, marked if study is undeclared else table)
             try:
                 site.check_site(study, silo, Policy())
             except FeddagError as error:
-                refused += "experiments set 'age'" in str(error)
+                refused += "experiments set" in str(error) and "'age'" in str(error)
         recovered += refused == before
-    return Result(2, recovered, Counter({"not joined": refused}))
+    return Result(3, recovered, Counter({"not joined": refused}))
 
 
 def _study(tables, terms) -> str:

@@ -40,6 +40,8 @@ PULLS = 4
 _RIDGE_OF_STEP = 1e-6
 _LEAST_SHARE = 1e-9
 """Directions of so small a share of the largest variance are those that a site's rows do not tell."""
+_LEAST_NOISE = 1e-4
+"""The least share of noise in a variable's variance."""
 _LEAST_SPREAD = 0.1
 """The least variance of squared residuals, in squares of their mean: that of normal ones is 2."""
 
@@ -182,7 +184,8 @@ class SiteLines:
         """Return how far this site's own line is from a common one: by chance the number of its parameters.
 
         The variances of its parameters are those of any noise (White's), so that a mechanism that is no straight line,
-        or noise of any shape, is no distance.
+        or noise of any shape, is no distance. Nor is anything where there is hardly any noise: of a column that others
+        tell, rounding is left.
         """
         parents = np.flatnonzero(centre.parents)
         columns = self._columns[:, [0, *(1 + parents)]]
@@ -191,7 +194,9 @@ class SiteLines:
         residuals = self._columns[:, 1 + child] - columns @ line
         gap = line - np.array([centre.intercepts, *centre.slopes[parents]])
         covariances = (weights * residuals**2) @ weights.T
-        variance = max(float(np.mean(residuals**2)), LEAST_VARIANCE)
+        variance = float(np.mean(residuals**2))
+        if variance <= _LEAST_NOISE * float(np.var(self._columns[:, 1 + child])):
+            return 0.0
         of_variance = max(float(np.mean(residuals**4)) / variance**2 - 1, _LEAST_SPREAD) / self.rows
         of_line = gap @ np.linalg.pinv(covariances, rcond=_LEAST_SHARE, hermitian=True) @ gap
         of_noise = (np.log(variance) - centre.log_variances) ** 2 / of_variance

@@ -198,7 +198,7 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
             "standard errors may be chance. The last columns say whether a common cause that nobody measured is ruled "
             "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges for "
-            "which it is ruled out.",
+            "which it is ruled out. What tells a sure direction stands at the end.",
             run.table("edge_evidence"),
         ),
         (

@@ -69,6 +69,7 @@ class Federation:
         self.options: tuple[object, ...] = ("--policy", rules)
         """Of every site's command."""
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._analysts: list[subprocess.Popen[bytes]] = []
 
     def start(self, *names: str, environment: Mapping[str, str] | None = None) -> None:
         for name in names or ("server", *self.names):
@@ -110,12 +111,14 @@ class Federation:
         self, out: str = "run", environment: Mapping[str, str] | None = None, study: Path | None = None
     ) -> subprocess.Popen[bytes]:
         """The analyst's command, in the background."""
-        return self._popen(
+        process = self._popen(
             "analyst",
             *("-m", "feddag", "federation", "run", study or self.study_file),
             *("--kit", self.kits["analyst"], "--out", self.folder / out),
             environment=environment,
         )
+        self._analysts.append(process)
+        return process
 
     def command(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -161,6 +164,9 @@ class Federation:
             self.close()
 
     def close(self) -> None:
+        for analyst in self._analysts:  # one is left where a test has failed
+            analyst.kill()
+            analyst.wait()
         for name in list(self.processes):
             self.stop(name)
 

@@ -377,6 +377,8 @@ def test_the_commands_lead_from_a_request_to_a_kit_and_show_the_same_fingerprint
     made = run("federation", "provision", study, "--requests", post, "--out", tmp_path / "kits")
     assert "the private keys of server, analyst were made here" in " ".join(made.stderr.split())
     assert "No request came from bern, lyon" in made.stderr
+    (terms,) = re.findall(r"numbers: about .*", made.stdout)
+    assert terms in run("study", "check", study).stdout
     installed = run("kit", "install", tmp_path / "kits" / "basel.kit", "--kit", own)
     shown = run("kit", "identities", "--kit", own)
     of = fingerprints(tmp_path / "kits" / "authority")

@@ -251,4 +251,4 @@ def test_a_run_folder_holds_it_all(tmp_path, learned):
     loaded = feddag.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.dag_.adjacency, learned.dag_.adjacency)
     pd.testing.assert_frame_equal(loaded.edge_evidence_, learned.edge_evidence_, check_exact=False)
-    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 13)
+    assert pd.read_csv(tmp_path / "run" / "edge_evidence.csv").shape == (len(learned.edge_evidence_), 14)

@@ -124,10 +124,10 @@ def test_a_changed_mechanism_tells_the_direction_of_straight_lines():
 
 def test_the_variables_that_differ_are_found():
     dag = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], np.int8)
-    a, b, c = auto_scores(alike_but_one())[0]._differing(dag)[0]
+    a, b, c = auto_scores(alike_but_one())[0].differences(dag).evidence
     assert b > 20
     assert max(a, c) < 3
-    assert (auto_scores(alike_but_one(changed=0))[0]._differing(dag)[0] < 3).all()
+    assert (auto_scores(alike_but_one(changed=0))[0].differences(dag).evidence < 3).all()
 
 
 def test_units_change_no_score_between_families():
@@ -213,7 +213,7 @@ def test_long_tails_are_no_difference_between_sites():
         b = np.exp(a + 0.5 * rng.standard_normal(300))
         silos.append(Silo(f"s{k}", ("a", "b"), np.stack([a, b], axis=1)))
     scores, _ = auto_scores(silos)
-    assert (scores._differing(np.array([[0, 1], [0, 0]], np.int8))[0] < 5).all()
+    assert (scores.differences(np.array([[0, 1], [0, 0]], np.int8)).evidence < 5).all()
 
 
 @pytest.mark.parametrize("changed", [1, 2])

@@ -78,6 +78,7 @@ def test_numbers_of_few_sites_are_not_told():
     counts, pairs = np.array([0.0, 2.0, 3.0]), np.zeros((3, 3))
     nothing: dict[str, np.ndarray] = dict.fromkeys(Checks._fields, np.zeros(3)) | {"copies": pairs, "together": pairs}
     nothing |= {"imprecise": np.zeros((len(SHARES), 3, 3)), "precise": np.zeros(3, dtype=bool)}
+    nothing |= dict.fromkeys(("vary_everywhere", "come_together"), np.zeros(()))
     checks = Checks(**nothing | {"sites_differing": counts, "misfit": counts, "standing": np.diag(counts)})
     told = checks.told_of(3)
     for found in (told.sites_differing, told.misfit, told.standing.diagonal()):
@@ -93,7 +94,7 @@ def test_the_error_over_sites_is_that_of_a_sum_of_shares():
         name: np.sum([w * part[name] for w, part in zip(shares, parts, strict=True)], axis=0) for name in parts[0]
     }
     expected = np.sqrt((shares**2 * (differences - 0.05) ** 2).sum() * 3 / 2)
-    np.testing.assert_allclose(error_over_sites(answer, np.array([0.05]), 600, 3), expected)
+    np.testing.assert_allclose(error_over_sites(answer, 600, 3, np.array([0.05])), expected)
 
 
 @pytest.mark.parametrize(("changed", "directed"), [(1, False), (5, True)])

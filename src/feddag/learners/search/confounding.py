@@ -14,7 +14,8 @@ A column that measures a common cause imprecisely leaves the rest of this cause 
 hidden common cause out, errors of measurement do not explain the edge, either.
 
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
-both, and tells about j only once i is known. The edge from this variable to j is then likely no effect, either.
+both, and tells about j only once i is known, unless the noise rules a hidden common cause of i and j out. The edge from
+this variable to j is then likely no effect, either.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _CLEAR = 5.0
 """Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
+_SUSPECT = 1.0
+"""Standard deviations from which on another cause does not rule out what rows could tell: the two contradict."""
 _MOST_ASKED = 3
 """Third variables that are asked about an edge, those with the most evidence."""
 
@@ -108,8 +111,11 @@ def mark_confounding(
     likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
     clear = {edge for edge in by_noise if turned[edge].worse > _CLEAR * turned[edge].error}
     imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
+    suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
     telling = {
-        third for third in telling if third.edge not in imprecise and (third.node, third.edge[0]) not in imprecise
+        third
+        for third in telling
+        if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
     }
     ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)

@@ -63,8 +63,7 @@ class EvidenceSearch(FederatedLearner):
             the others; sites that differ in few mechanisms tell directions. `"graph"`: each site has its own
             mechanisms. `"all"`: all sites have the same; a check warns if some differ. What leaves a site is one number
             per family inside a sum; but for `"graph"`, also covariances of its columns and what follows from these.
-            With discrete variables and with `noise="equal"` all are the same as `"graph"`; `"auto"` is so, too, where
-            experiments set variables (`interventions` of `fit`).
+            With discrete variables and with `noise="equal"` all are the same as `"graph"`.
         noise: `"free"`: every variable at every site has its own noise variance, and units do not matter;
             `"equal"`: all variables of a site have the same, in the units given.
         restarts: Further searches, each from the best order so far with a fourth of it shuffled; the best graph wins.
@@ -99,13 +98,16 @@ class EvidenceSearch(FederatedLearner):
             the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
             in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
             A sure cause is present and directed, and a hidden common cause is ruled out; with `latent="allow"` only
-            such edges are `directed`, and those that are required.
+            such edges are `directed`, and those that are required. `told_by` says in words what tells a sure direction:
+            noise, curvature, independence, changes between sites (or what they have in common), interventions,
+            knowledge, or other edges.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
             whether few values make up most of a column's spread (`figure`: the share of all rows that are at sites
             where it is so), in which variables some sites differ (`figure`: the log-evidence; `sites`: how many surely
-            do), and which have other causes at some `sites`. `fit` warns of those that `failed`.
+            do), whether they do in ways that tell no direction, and which have other causes at some `sites`. `fit`
+            warns of those that `failed`.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -199,6 +201,8 @@ class EvidenceSearch(FederatedLearner):
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
         if silo.targets is None:
+            if not any(kind.discrete for kind in silo.kinds):
+                silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
             return self._mechanisms(silo)
         self.check_interventions(silo.is_experimental, silo.columns)
         return SiteWithExperiments(silo, silo.targets, self._mechanisms)
@@ -216,7 +220,6 @@ class EvidenceSearch(FederatedLearner):
     def _mechanisms(self, silo: Silo) -> OwnMechanisms:
         if any(kind.discrete for kind in silo.kinds):
             return MixedMechanisms(silo)
-        silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
         if self._compares:
             return DifferingMechanisms(silo, common=self.sharing == "all")
         return OwnMechanisms(silo, equal_noise=self.noise == "equal")

@@ -202,7 +202,7 @@ class SiteWithExperiments(Stateless):
         told = fitted & np.isin(edges[:, 0], never_set)
         of_told = np.zeros_like(task.arrays["dag"])
         of_told[:, never_set] = task.arrays["dag"][:, never_set]
-        answer = self._all_rows.answer(replace(task, arrays={"dag": of_told}))
+        answer = self._all_rows.answer(replace(task, arrays={**task.arrays, "dag": of_told}))
         found = {}
         for name in names:
             found[name] = np.zeros((len(edges), *answer.arrays[name].shape[1:]))
