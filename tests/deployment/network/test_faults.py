@@ -302,7 +302,7 @@ def test_a_slow_member_of_the_one_sum_that_a_round_can_have_is_waited_for_in_the
 def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_had_decided(tmp_path, monkeypatch):
     time_ = {"now": 0.0}
     monkeypatch.setattr(FitContext, "seconds", property(lambda _: time_["now"]))
-    study = study_of('name = "search"\nparameters = { restarts = 2, time_budget = 1.0, seed = 1 }')
+    study = study_of('name = "search"\nparameters = { restarts = 2, time_budget = 1.0, noise = "equal" }')
     undisturbed, server = Net(tmp_path / "other", study).learn()
     net, last = Net(tmp_path / "net", study), server.rounds - 1
 
