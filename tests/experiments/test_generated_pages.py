@@ -33,7 +33,7 @@ def kept(tmp_path) -> Store:
     return Store(shutil.copy(BENCHMARKS / "results.sqlite", tmp_path))
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/search.md", "docs/methods.md", "docs/federation.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/search-figures.md", "docs/methods.md", "docs/federation.md"])
 def test_a_page_shows_what_the_store_holds(pages, kept, name):
     page = ROOT / name
     assert pages.make_page(page, kept) == page.read_text(encoding="utf-8"), "run: python benchmarks/pages.py"
