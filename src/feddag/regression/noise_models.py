@@ -31,7 +31,7 @@ _SHAPE_PRICE = 0.3
 """The price of a shape in log-evidence, times the logarithm of the number of rows: chance is no shape."""
 _ENDS_PRICE = 3.0
 """The price of sharp ends in log-evidence, times the logarithm of the number of rows: both ends are fitted."""
-_ROWS_AT_ENDS = 8.0
+_ROWS_AT_ENDS = 20.0
 """With fewer rows under the kernels at both ends, these are not sharp: folding could not pay its price."""
 _STEP, _FARTHEST = 0.08, 5.2
 """The grid on which densities are computed, in units of the transformed residuals."""
