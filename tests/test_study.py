@@ -8,7 +8,8 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
-from feddag.study import DifferentialPrivacy, Study, read_knowledge
+from feddag.study import Study, read_knowledge
+from feddag.study.terms import DifferentialPrivacy
 
 KEY = "0123456789abcdef" * 4
 TEXT = f"""
@@ -440,71 +441,3 @@ def test_a_file_of_knowledge_has_the_keys_of_the_table(tmp_path):
     path.write_text("requird = []\n", encoding="utf-8")
     with pytest.raises(FeddagError, match=r"knowledge\.toml: requird is not known.*Did you mean 'required'"):
         read_knowledge(path)
-
-
-class TestExperiments:
-    SITES = MINIMAL + '[sites.one]\n[sites.two]\nintervened = ["b"]\n[sites.three]\ntargets = "condition"\n'
-
-    @staticmethod
-    def table(**more):
-        return pd.DataFrame(np.random.default_rng(1).normal(size=(12, 2)), columns=["a", "b"]).assign(**more)
-
-    def test_sites_know_their_targets(self):
-        study = Study.parse(self.SITES)
-        cells = ["a;b", "a", " b ", "", None, *[None] * 7]
-        tables = {"one": self.table(), "two": self.table(), "three": self.table(condition=cells)}
-        one, two, three = study.silos(tables)
-        assert not one.targets.any()
-        assert two.targets.tolist() == [[False, True]] * 12
-        assert three.targets[:5].tolist() == [[True, True], [True, False], [False, True], [False] * 2, [False] * 2]
-        assert three.columns == ("a", "b")
-        np.testing.assert_array_equal(study.silo("three", tables["three"]).targets, three.targets)
-
-    def test_sites_know_which_mechanisms_were_changed(self):
-        study = Study.parse(self.SITES.replace("[sites.one]", '[sites.one]\nchanged = ["b"]'))
-        tables = {"one": self.table(), "two": self.table(), "three": self.table(condition=[None] * 12)}
-        one, two, _ = study.silos(tables)
-        assert one.changed == ("b",)
-        assert two.changed == ()
-        assert not one.targets.any()
-        assert one.unlike_others.tolist() == [[False, True]] * 12
-        assert study.silos(tables).pooled("all")[0].targets[:12].tolist() == [[False, True]] * 12
-        assert Study.of(study.document()) == study
-        assert study.digest != Study.parse(self.SITES).digest
-
-    def test_rows_that_are_dropped_take_their_targets_along(self):
-        study = Study.parse(self.SITES + '[data]\nmissing = "drop"\n')
-        table = self.table(condition=["a", "b", *[None] * 10])
-        table.loc[0, "a"] = np.nan
-        assert study.silo("three", table).targets[0].tolist() == [False, True]
-
-    def test_the_digest_tells_experiments_and_the_document_keeps_them(self):
-        study = Study.parse(self.SITES)
-        assert Study.of(study.document()) == study
-        assert study.digest != Study.parse(self.SITES.replace('["b"]', '["a"]')).digest
-        assert "intervened" not in STUDY.document()["sites"]["lyon"]
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ('[sites.one]\nintervened = ["c"]\n', "sites.one.intervened has 'c', which is no variable"),
-            ('[sites.one]\ntargets = "a"\n', "sites.one.targets is 'a', which is the column of a variable"),
-            ('[sites.one]\nintervened = ["a"]\n', "'a' is in sites.NAME.intervened of every site"),
-            ('[sites.one]\nchanged = ["c"]\n', "sites.one.changed has 'c', which is no variable"),
-            ('[sites.one]\nchanged = ["a"]\n', "'a' is in sites.NAME.changed of every site"),
-            (
-                '[sites.one]\nintervened = ["a"]\nchanged = ["a"]\n[sites.two]\n',
-                "sites.one: 'a' is in intervened and in changed",
-            ),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused(self, text, message):
-        assert message in refusal(MINIMAL + text)
-
-    def test_a_target_that_is_no_variable_is_refused_by_row(self):
-        with pytest.raises(FeddagError, match="Site 'three', column 'condition', row 2: the target 'c' is no variable"):
-            Study.parse(self.SITES).silo("three", self.table(condition=["", "c", *[""] * 10]))
-
-    def test_a_method_that_takes_no_experiments_is_refused(self):
-        with pytest.raises(FeddagError, match="takes no experiments"):
-            Study.parse(self.SITES.replace('"search"', '"notears"')).learner()
