@@ -8,7 +8,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from endpoints_by_call import NAMES, SIMULATION, Net, in_process, study_of
+from endpoints_by_call import NAMES, SIMULATION, Net, from_round, in_process, lose, study_of
 
 from feddag import CausalGraph, FeddagError
 from feddag.federation.calls import OutOfReachError, PausedError
@@ -23,16 +23,8 @@ def undisturbed(tmp_path_factory):
     return Net(tmp_path_factory.mktemp("undisturbed"), study_of()).learn()[0]
 
 
-def lose(site_lost, from_round):
-    def lost(site, request, content):
-        if site == site_lost and request == "work" and content["round"] >= from_round:
-            raise OutOfReachError("gone")
-
-    return lost
-
-
 def test_a_site_out_of_reach_is_done_without_if_sums_may_tell_about_it(loose_net):
-    loose_net.before = lose(NAMES[2], 1)
+    loose_net.before = lose("work", NAMES[2], when=from_round(1))
     learner, network = loose_net.learn()
     assert list(network.absent) == [NAMES[2]]
     assert learner.graph_.names == SIMULATION.silos[0].columns
@@ -40,14 +32,14 @@ def test_a_site_out_of_reach_is_done_without_if_sums_may_tell_about_it(loose_net
 
 def test_a_site_that_never_came_is_done_without_and_stays_out(net):
     def lost(site, request, content):
-        lose(NAMES[2], 0)(site, request, content)
-        lose(NAMES[0], 1)(site, request, content)
+        lose("work", NAMES[2], when=from_round(0))(site, request, content)
+        lose("work", NAMES[0], when=from_round(1))(site, request, content)
 
     net.before = lost
     with pytest.raises(PausedError, match="2 sites can be asked for round 2"):
         net.learn()
     assert {step_members(net, k) for k in range(net.server().rounds)} == {tuple(n for n in NAMES if n != NAMES[2])}
-    net.before = lambda site, request, content: None
+    net.let_through()
     _, network = net.learn()
     assert not network.absent
     assert not network.refused
@@ -69,10 +61,10 @@ def test_a_rerun_says_that_its_result_is_from_the_journal_and_who_refused(net):
 
 
 def test_a_result_that_is_partly_from_the_journal_says_how_much(net):
-    net.before = lose(NAMES[2], 1)
+    net.before = lose("work", NAMES[2], when=from_round(1))
     with pytest.raises(PausedError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     record = net.run(net.server()).record["federation"]
     assert record["from_journal"] == 1
     assert f"1 of {record['rounds']} rounds come from the server's journal" in " ".join(net.told)
@@ -90,35 +82,26 @@ def step_members(net, round_):
 
 
 def test_a_site_out_of_reach_is_waited_for_where_the_others_sum_would_tell_about_it(net, undisturbed):
-    net.before = lose(NAMES[2], 1)
+    net.before = lose("work", NAMES[2], when=from_round(1))
     with pytest.raises(PausedError, match=rf"waits for {NAMES[2]} \(gone\): .* tell about fewer than 3 sites"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
 
 @pytest.mark.parametrize("request_", ["mask", "confirm", "reveal"])
 def test_a_site_lost_in_the_middle_of_a_protected_sum_does_no_harm(loose_net, request_):
-    def lost(site, request, content):
-        if site == NAMES[1] and request == request_:
-            raise OutOfReachError("gone")
-
-    loose_net.before = lost
+    loose_net.before = lose(request_, NAMES[1])
     _, network = loose_net.learn()
     assert list(network.absent) == [NAMES[1]]
 
 
 def test_a_site_cut_off_while_its_sum_is_confirmed_goes_on_once_it_is_back(net, undisturbed):
-
-    def lost(site, request, content):
-        if site == NAMES[1] and request == "confirm":
-            raise OutOfReachError("gone")
-
-    net.before = lost
+    net.before = lose("confirm", NAMES[1])
     with pytest.raises(PausedError, match=rf"waits for {NAMES[1]} \(gone\)"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
@@ -175,15 +158,10 @@ def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path,
 
 
 def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, undisturbed):
-
-    def lost(site, request, content):
-        if site in NAMES[:2] and request == "work" and content["round"] == 2:
-            raise OutOfReachError("gone")
-
-    net.before = lost
+    net.before = lose("work", *NAMES[:2], when=from_round(2))
     with pytest.raises(PausedError, match=r"2 sites .* needs 3 .*site-01: gone"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     for silo in SIMULATION.silos:
         net.start(silo)  # all were killed meanwhile
     learner, _ = net.learn()
@@ -209,7 +187,7 @@ def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(ne
     net.before = killed
     with pytest.raises(KilledError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
     assert all(len(rounds) == len(set(rounds)) for rounds in worked.values())
@@ -224,7 +202,7 @@ def kill_the_server(net, promised, lost=None):
     have_promised = {site: Event() for site in promised}
 
     def before(site, request, content):
-        lose(lost, 2)(site, request, content)
+        lose("work", lost, when=from_round(2))(site, request, content)
         if request == "confirm" and net.server().rounds == 2 and site not in promised:
             for each in have_promised.values():
                 each.wait()
@@ -239,7 +217,7 @@ def kill_the_server(net, promised, lost=None):
     net.before, net.after = before, after
     with pytest.raises(KilledError):
         net.learn()
-    net.before, net.after = lambda site, request, content: None, lambda site, request, reply: reply
+    net.let_through()
 
 
 @pytest.mark.parametrize("promised", [NAMES[:3], NAMES[:2], NAMES[:1], ()], ids=len)
@@ -254,15 +232,10 @@ def test_a_server_killed_before_it_has_a_sum_asks_for_the_sum_that_sites_have_pr
 @pytest.mark.parametrize("moment", ["join", "work", "mask"])
 def test_the_one_sum_that_a_round_can_have_waits_for_its_members(loose_net, moment):
     kill_the_server(loose_net, NAMES[:2])
-
-    def lost(site, request, content):
-        if site == NAMES[3] and request == moment:
-            raise OutOfReachError("gone")
-
-    loose_net.before = lost
+    loose_net.before = lose(moment, NAMES[3])
     with pytest.raises(PausedError, match=rf"Round 3 waits for {NAMES[3]} \(gone\): the others may have promised"):
         loose_net.learn()
-    loose_net.before = lambda site, request, content: None
+    loose_net.let_through()
     _, server = loose_net.learn()
     assert not server.refused
     assert step_members(loose_net, 2) == NAMES
@@ -271,10 +244,10 @@ def test_the_one_sum_that_a_round_can_have_waits_for_its_members(loose_net, mome
 def test_a_sum_that_all_sites_refuse_binds_nobody(loose_net):
     for site in loose_net.sites.values():
         site._policy = replace(site._policy, minimum_sites=3)  # stricter than the study
-    loose_net.before = lose(NAMES[3], 2)
+    loose_net.before = lose("work", NAMES[3], when=from_round(2))
     with pytest.raises(FeddagError, match=r"0 sites .* needs 3"):
         loose_net.learn()
-    loose_net.before = lambda site, request, content: None
+    loose_net.let_through()
     _, server = loose_net.learn()
     assert not server.refused
     assert step_members(loose_net, 2) == NAMES
@@ -304,7 +277,7 @@ def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_h
     net.before = killed
     with pytest.raises(KilledError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     time_["now"] = 100.0
     learner, server = net.learn()
     assert server.rounds == last + 1
