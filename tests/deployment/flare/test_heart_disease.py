@@ -16,16 +16,13 @@ pytest.importorskip("sqlalchemy", reason="needs feddag[sql]")
 pytest.importorskip("psycopg", reason="needs feddag[sql]")
 
 import sqlalchemy
-from flare_processes import PATIENCE, Federation
+from flare_processes import Federation
 
-from feddag.deployment.demo import free_port
-from feddag.deployment.flare.provisioning import provision
 from feddag.deployment.server import check_graph, learn
 from feddag.deployment.site import StudyTable, draws_secret
 from feddag.federation import InProcess
 from feddag.federation.policy import Policy
 from feddag.runs import Run
-from feddag.study import Study
 from feddag.trust import assess, total_effect
 from postgres_process import IN_AN_ADDRESS, PASSWORD, postgres
 from snippets import ROOT
@@ -45,16 +42,9 @@ class Hospitals(Federation):
         self.study_file = folder / "study.toml"
         text = (EXAMPLE / "network.toml").read_text()
         self.study_file.write_text(f"{text}bootstraps = {BOOTSTRAPS}\n")
-        self.study = Study.load(self.study_file)
+        self._set_up("maximum_numbers_per_value = 1000\n")
         self.names = [site.name for site in self.study.sites]
         self.tables = self._write_tables(database)
-        self.port = free_port()
-        self.kits = provision(self.study_file, folder / "kits", "localhost", self.port)
-        rules = folder / "policy.toml"
-        rules.write_text("maximum_numbers_per_value = 1000\n")
-        rules.chmod(0o600)
-        self.options = ("--policy", rules)
-        self.processes = {}
 
     def table(self, name: str) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.tables[name]
@@ -82,14 +72,8 @@ class Hospitals(Federation):
 def finished(tmp_path_factory) -> Iterator[Hospitals]:
     with pytest.MonkeyPatch.context() as environment, postgres() as database:
         environment.setenv("PGPASSWORD", PASSWORD)
-        hospitals = Hospitals(tmp_path_factory.mktemp("hospitals"), database)
-        hospitals.start()
-        try:
-            run = hospitals.run()
-            assert run.wait(PATIENCE) == 0, hospitals.log("analyst")
+        with Hospitals(tmp_path_factory.mktemp("hospitals"), database).after_study() as hospitals:
             yield hospitals
-        finally:
-            hospitals.close()
 
 
 @pytest.fixture(scope="module")
