@@ -366,7 +366,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(actions=st.lists(ACTIONS, min_size=4, max_size=9))
 def test_whatever_a_server_does_in_whatever_order_no_combination_of_sums_is_about_too_few_sites(
     tmp_path_factory, actions
