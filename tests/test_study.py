@@ -58,6 +58,10 @@ name = "search"
 """
 
 
+def refused(text: str) -> str:
+    return refusal(Study.parse, text, "study.toml")
+
+
 class TestContent:
     def test_variables_stand_in_the_order_of_their_names(self):
         assert STUDY.variables == (
@@ -170,7 +174,7 @@ class TestMerge:
         ],
     )
     def test_a_range_or_a_transform_that_cannot_be_is_refused(self, text, message):
-        assert message in refusal(Study.parse, TEXT.replace('age = "continuous"', f"age = {text}"))
+        assert message in refused(TEXT.replace('age = "continuous"', f"age = {text}"))
 
     def test_a_study_that_begins_anew_has_another_digest_and_no_noise(self):
         plain = TEXT[: TEXT.index("[privacy")]
@@ -178,12 +182,12 @@ class TestMerge:
         again = Study.parse(f"attempt = 2\n{plain}")
         assert again.digest != Study.parse(plain).digest
         assert Study.of(again.document()) == again
-        assert "attempt cannot be 2 where sums have noise" in refusal(Study.parse, f"attempt = 2\n{TEXT}")
+        assert "attempt cannot be 2 where sums have noise" in refused(f"attempt = 2\n{TEXT}")
 
     def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
         text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')
         assert Study.parse(text).variables[4].kind == Kind("ordinal", ("up", "down"))
-        assert "must be neighbours" in refusal(Study.parse, text.replace('["flat", "down"] }', '["up", "down"] }'))
+        assert "must be neighbours" in refused(text.replace('["flat", "down"] }', '["up", "down"] }'))
 
     @pytest.mark.parametrize(
         ("merge", "message"),
@@ -198,11 +202,11 @@ class TestMerge:
         ],
     )
     def test_what_cannot_be_merged_is_refused(self, merge, message):
-        assert message in refusal(Study.parse, TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
+        assert message in refused(TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
 
     def test_two_levels_or_none_are_not_merged(self):
         text = TEXT.replace('type = "binary"', 'type = "binary", merge = { all = [0, 1] }')
-        assert "a binary variable has no levels to merge" in refusal(Study.parse, text)
+        assert "a binary variable has no levels to merge" in refused(text)
 
 
 class TestDigest:
@@ -334,18 +338,18 @@ class TestRefusals:
     )
     def test_a_mistake_is_told_by_file_key_value_and_remedy(self, old, new, message):
         assert old in TEXT
-        found = refusal(Study.parse, TEXT.replace(old, new, 1))
+        found = refused(TEXT.replace(old, new, 1))
         assert found.startswith("study.toml")
         assert message in found
 
     def test_one_variable_is_no_graph(self):
-        assert refusal(Study.parse, MINIMAL.replace('b = "continuous"', "")) == (
+        assert refused(MINIMAL.replace('b = "continuous"', "")) == (
             "study.toml: variables must be at least 2. Got 1 instead."
         )
 
     def test_a_required_cycle_is_refused(self):
         text = MINIMAL + '[knowledge]\nrequired = [["a", "b"], ["b", "a"]]\n'
-        assert refusal(Study.parse, text).startswith("study.toml: knowledge: ")
+        assert refused(text).startswith("study.toml: knowledge: ")
 
     def test_a_file_that_is_not_there(self, tmp_path):
         with pytest.raises(FeddagError, match=r"none\.toml does not exist\. Check the path, or write one with"):

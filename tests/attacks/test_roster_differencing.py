@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from feddag import FeddagError
 from feddag.federation import tables as table_memory
-from feddag.federation.rosters import RosterLedger
+from feddag.federation.rosters import RosterEntry, RosterLedger
 from feddag.federation.secure.site import SecureSite
 from feddag.federation.site_endpoint import SiteEndpoint
 
@@ -299,9 +299,9 @@ def test_no_site_is_isolated(tmp_path, attack):
 _confirm, _enter = SecureSite.confirm, RosterLedger.enter
 
 
-def _of_own_sums(ledger: RosterLedger, site: str, answer: str, members, minimum_sites: int, others) -> None:
+def _of_own_sums(ledger: RosterLedger, entry: RosterEntry, others) -> None:
     del others
-    _enter(ledger, site, answer, members, minimum_sites)
+    _enter(ledger, entry)
 
 
 def _promising_nothing(site: SecureSite, *arguments):
