@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
-from feddag.federation.rosters import RosterEntry, RosterLedger, fewest_sites
+from feddag.federation.rosters import RosterLedger, fewest_sites
 
 SITES = "abcde"
 ROSTERS = st.lists(st.sets(st.sampled_from(SITES), min_size=1), min_size=1, max_size=4)
@@ -72,7 +72,7 @@ def path(tmp_path: Path) -> Path:
 
 def enter(path: Path, answer: str, members: str, fewest: int = 3, others=()) -> None:
     """A study that begins, enters one sum, and ends."""
-    RosterLedger(path).enter(RosterEntry("a", answer, list(members), fewest), others)
+    RosterLedger(path).enter("a", answer, list(members), fewest, others)
 
 
 def refused(path: Path, answer: str, members: str, fewest: int = 3, others=()) -> str:
@@ -119,12 +119,12 @@ def test_sums_that_the_table_was_not_in_count_as_well(path: Path):
 
 def test_studies_at_the_same_time_see_each_other_s_sums(path: Path):
     one, other = RosterLedger(path), RosterLedger(path)
-    one.enter(RosterEntry("a", "first", "abcd", 3))
+    one.enter("a", "first", "abcd", 3)
     with pytest.raises(RefusedError):
-        other.enter(RosterEntry("a", "second", "abc", 3))
+        other.enter("a", "second", "abc", 3)
     with pytest.raises(RefusedError, match="One answer enters one sum"):
-        other.enter(RosterEntry("a", "first", "abcdefg", 3))
-    other.enter(RosterEntry("a", "second", "abcdefg", 3))
+        other.enter("a", "first", "abcdefg", 3)
+    other.enter("a", "second", "abcdefg", 3)
     assert RosterLedger(path).rosters == [list("abcd"), list("abcdefg")]
 
 
@@ -139,10 +139,10 @@ def test_a_sum_that_could_not_be_written_down_is_not_entered(path: Path, monkeyp
             disk.setattr(os, "fsync", full)
             for _ in range(2):  # nor the second time, as if it were known
                 with pytest.raises(OSError, match="No space"):
-                    ledger.enter(RosterEntry("a", answer, members, 3))
+                    ledger.enter("a", answer, members, 3)
         assert (path.read_bytes() if path.exists() else None) == before
         assert not list(path.parent.glob("*.tmp"))
-        ledger.enter(RosterEntry("a", answer, members, 3))
+        ledger.enter("a", answer, members, 3)
         assert sorted(members) in RosterLedger(path).rosters
 
 
@@ -170,7 +170,7 @@ def test_a_ledger_that_cannot_be_read_is_refused_and_left_as_it_is(path: Path, c
 
 def test_a_ledger_that_is_damaged_while_a_study_runs_is_refused(path: Path):
     ledger = RosterLedger(path)
-    ledger.enter(RosterEntry("a", "first", "abcd", 3))
+    ledger.enter("a", "first", "abcd", 3)
     path.write_text(json.dumps({"rosters": []}))
     with pytest.raises(FeddagError, match="Restore it"):
-        ledger.enter(RosterEntry("a", "second", "abcd", 3))
+        ledger.enter("a", "second", "abcd", 3)

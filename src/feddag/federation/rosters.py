@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,20 +57,6 @@ def _of_at_most(sizes: Sequence[int], most: int, start: int = 0) -> Iterator[lis
             yield from ([place, *others] for others in _of_at_most(sizes, most - sizes[place], place + 1))
 
 
-@dataclass(frozen=True)
-class RosterEntry:
-    """An answer that is to enter a sum."""
-
-    site: str
-    """The site's name, for messages."""
-    answer: str
-    """The digest of the answer."""
-    members: Collection[str]
-    """Whose answers the sum holds."""
-    minimum_sites: int
-    """The fewest sites that any combination of sums may be about."""
-
-
 class RosterLedger:
     """All sums that one table has entered, over every study: a file, which is on the disk before the site speaks."""
 
@@ -101,33 +86,45 @@ class RosterLedger:
                 f"{self._path} does not say which sums this table has entered ({error}). Restore it from a copy."
             ) from None
 
-    def enter(self, entry: RosterEntry, others: Iterable[Collection[str]] = ()) -> None:
+    def enter(
+        self,
+        site: str,
+        answer: str,
+        members: Collection[str],
+        minimum_sites: int,
+        others: Iterable[Collection[str]] = (),
+    ) -> None:
         """Remember that an answer enters a sum; refuse a second sum for it, or one that leaves too few sites.
 
         Args:
-            entry: Which answer enters which sum.
+            site: The site's name, for the message.
+            answer: The digest of the answer.
+            members: Whose answers the sum holds.
+            minimum_sites: The fewest sites that any combination of sums may be about.
             others: The members of sums that are known, too, though this table may not be in them.
         """
         with open(self._path.with_suffix(".lock"), "wb") as guard:
             lock(guard, f"{self._path}: another study writes down a sum of this table. Try again.")
             self._load()  # another study may have added to it
-            self._enter(entry, sorted(entry.members), [sorted(each) for each in others])
+            self._enter(site, answer, sorted(members), minimum_sites, [sorted(each) for each in others])
 
-    def _enter(self, entry: RosterEntry, roster: list[str], others: Sequence[list[str]]) -> None:
-        place = self._answers.get(entry.answer)
+    def _enter(
+        self, site: str, answer: str, roster: list[str], minimum_sites: int, others: Sequence[list[str]]
+    ) -> None:
+        place = self._answers.get(answer)
         if place is not None:
             if self.rosters[place] == roster:
                 return
             raise RefusedError(
                 Refusal.ROSTER,
-                f"Site {entry.site!r}: this answer has entered a sum of {', '.join(self.rosters[place])}, and shall "
-                f"enter one of {', '.join(roster)}. One answer enters one sum. Go on with the same sites.",
+                f"Site {site!r}: this answer has entered a sum of {', '.join(self.rosters[place])}, and shall enter "
+                f"one of {', '.join(roster)}. One answer enters one sum. Go on with the same sites.",
             )
         if roster not in self.rosters:
             known = [*self.rosters, *(each for each in others if each not in self.rosters)]
-            _check(entry.site, known, roster, entry.minimum_sites)
+            _check(site, known, roster, minimum_sites)
             self.rosters.append(roster)
-        self._answers[entry.answer] = self.rosters.index(roster)
+        self._answers[answer] = self.rosters.index(roster)
         with atomic_write(self._path) as stream:
             json.dump({"rosters": self.rosters, "answers": self._answers}, stream)
 

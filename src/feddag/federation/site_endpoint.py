@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,6 @@ from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
-from feddag.federation.rosters import RosterEntry
 from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
@@ -264,7 +263,7 @@ class SiteEndpoint:
                 raise RefusedError(Refusal.COURSE, f"The server shows another round's sum for round {round_ + 1}.")
             self._secure.check_sum(step.result)
             if self._name in step.members and not self._secure.stands_for(round_):
-                self._table.enter(self._entry(step.members, 1))  # it is out, whatever we think
+                self._table.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
 
     def _check_question(self, task: Task, message: bytes, round_: Any, decisions: Mapping[str, bool]) -> bytes:
         """Refuse all but what the study's learner asks now; return the digest of the question."""
@@ -336,11 +335,7 @@ class SiteEndpoint:
         if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
             raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
         fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
-        self._table.enter(self._entry(members, fewest), self._course.rosters)
-
-    def _entry(self, members: Collection[str], minimum_sites: int) -> RosterEntry:
-        """Describe the sum that the last answer is to enter."""
-        return RosterEntry(self._name, self._answer_digest(), members, minimum_sites)
+        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])

@@ -20,7 +20,7 @@ from jaxtyping import Float, UInt64
 
 from feddag.errors import FeddagError
 from feddag.federation.released_numbers import NumberBudget
-from feddag.federation.rosters import RosterEntry, RosterLedger
+from feddag.federation.rosters import RosterLedger
 from feddag.files import atomic_write
 from feddag.silos import Silo
 
@@ -89,11 +89,18 @@ class TableMemory:
                     "leave out of it what lacks a value of any study's variables."
                 )
 
-    def enter(self, entry: RosterEntry, others: Iterable[Collection[str]] = ()) -> None:
+    def enter(
+        self,
+        site: str,
+        answer: str,
+        members: Collection[str],
+        minimum_sites: int,
+        others: Iterable[Collection[str]] = (),
+    ) -> None:
         """Remember that an answer enters a sum, as `RosterLedger.enter`."""
         known = [*others, *(roster for ledger in self._rosters for roster in ledger.read())]
         for ledger in self._rosters:
-            ledger.enter(entry, known)
+            ledger.enter(site, answer, members, minimum_sites, known)
 
 
 def table_folders(tables: Path, silo: Silo) -> list[Path]:
