@@ -21,6 +21,21 @@ IDENTITIES = {name: AUTHORITY.identify(name) for name in NAMES}
 LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, it_fl = 500, seed = 1 }'
 
 
+def lose(request_lost, *sites_lost, when=lambda content: True):
+    """Have a request not reach sites, if something holds of it."""
+
+    def lost(site, request, content):
+        if site in sites_lost and request == request_lost and when(content):
+            raise OutOfReachError("gone")
+
+    return lost
+
+
+def from_round(round_):
+    """Say of a request that it belongs to this round or to a later one."""
+    return lambda content: content["round"] >= round_
+
+
 ANY_SITES = "[federation]\nminimum_sites = 1\n"
 """Sites may leave and come back at any time: sums may then tell about single sites, to whoever compares them."""
 
@@ -98,18 +113,3 @@ class Net:
 
 def in_process(study):
     return study.learner().fit(study.silos({silo.name: silo.to_frame() for silo in SIMULATION.silos}))
-
-
-def lose(request_lost, *sites_lost, when=lambda content: True):
-    """Have a request not reach sites, if something holds of it."""
-
-    def lost(site, request, content):
-        if site in sites_lost and request == request_lost and when(content):
-            raise OutOfReachError("gone")
-
-    return lost
-
-
-def from_round(round_):
-    """Say of a request that it belongs to this round or to a later one."""
-    return lambda content: content["round"] >= round_
