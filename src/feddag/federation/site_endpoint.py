@@ -28,6 +28,7 @@ from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
+from feddag.federation.rosters import Split
 from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
@@ -54,6 +55,8 @@ class _Memory:
     question: str = ""
     """The digest of what was asked and of all sums before it, in hexadecimal."""
     answered: int = 0
+    split: Split | None = None
+    """The groups of sites, if the answer is about one of them alone."""
     before: Arrays = field(default_factory=dict)
     after: Arrays = field(default_factory=dict)
     answer: bytes = b""
@@ -64,6 +67,7 @@ class _Memory:
             "name": self.name,
             "question": self.question,
             "answered": self.answered,
+            "split": self.split,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -72,8 +76,9 @@ class _Memory:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], arrays: Arrays) -> _Memory:
+        split = document.get("split")
         return cls(
-            **document,
+            **{**document, "split": split and Split(split[0], (split[1][0], split[1][1]))},
             answer=arrays["answer"].tobytes(),
             before=under("before", arrays),
             after=under("after", arrays),
@@ -219,7 +224,7 @@ class SiteEndpoint:
             self._policy.check_task(
                 asked,
                 rounds_answered=self._memory.answered - (self._memory.round == round_),
-                sites=len(task.participants),
+                sites=_fewest(task.participants, spec.split(task)),
                 protected=self._terms.secure_sum,
             )
         self._log.declare(spec)
@@ -263,7 +268,8 @@ class SiteEndpoint:
                 raise RefusedError(Refusal.COURSE, f"The server shows another round's sum for round {round_ + 1}.")
             self._secure.check_sum(step.result)
             if self._name in step.members and not self._secure.stands_for(round_):
-                self._table.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
+                # it is out, whatever we think
+                self._table.enter(self._name, self._answer_digest(), step.members, 1, split=memory.split)
 
     def _check_question(self, task: Task, message: bytes, round_: Any, decisions: Mapping[str, bool]) -> bytes:
         """Refuse all but what the study's learner asks now; return the digest of the question."""
@@ -326,7 +332,10 @@ class SiteEndpoint:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
     def _answer_digest(self) -> str:
-        return hashlib.sha256(self._memory.name.encode() + b"\0" + self._memory.answer).hexdigest()
+        """Identify the last answer; one of no weight, which is the same to many questions, by its question."""
+        memory = self._memory
+        question = b"" if decode_answer(memory.answer).weight else bytes.fromhex(memory.question)
+        return hashlib.sha256(memory.name.encode() + b"\0" + question + memory.answer).hexdigest()
 
     def _enter_sum(self, members: list[str]) -> None:
         """Refuse a sum of other sites than the policy, the task and all earlier sums of the table allow."""
@@ -335,7 +344,9 @@ class SiteEndpoint:
         if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
             raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
         fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
-        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
+        self._table.enter(
+            self._name, self._answer_digest(), members, fewest, self._course.rosters, self._memory.split
+        )
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])
@@ -364,7 +375,10 @@ class SiteEndpoint:
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Whether the policy allows a sum of those that are really in it, whatever the server had announced."""
         self._policy.check_task(
-            self._memory.name, rounds_answered=self._memory.answered - 1, sites=len(sites), protected=True
+            self._memory.name,
+            rounds_answered=self._memory.answered - 1,
+            sites=_fewest(sites, self._memory.split),
+            protected=True,
         )
 
     def _protection(self) -> SecureSite:
@@ -408,6 +422,7 @@ class SiteEndpoint:
             name=task.name,
             question=question.hex(),
             answered=memory.answered + 1,
+            split=self._of_study(spec.split(task)),
             before=before,
             after=self._site.snapshot(),
             answer=encoded,
@@ -415,6 +430,10 @@ class SiteEndpoint:
         save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
         self._memory = memory
         return encoded
+
+    def _of_study(self, split: Split | None) -> Split | None:
+        """Tell groups of this study from those of others: what a method makes of the rows depends on the study."""
+        return split and split._replace(key=f"{self._terms.study}/{split.key}")
 
     @property
     def numbers_per_value(self) -> float:
@@ -441,6 +460,11 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 
 _OF_THE_SUM = ("accept", "mask", "confirm", "reveal")
 """Requests whose messages other participants have made."""
+
+
+def _fewest(sites: Sequence[object], split: Split | None) -> int:
+    """Return how many sites a sum is about: of two groups, the smaller one."""
+    return len(sites) if split is None else min(split.sizes)
 
 
 def _finite(array: np.ndarray) -> np.ndarray:
