@@ -50,6 +50,8 @@ from feddag.learners.search.groups import (
     GroupFederation,
     GroupGraph,
     SiteInGroups,
+    confirmed,
+    describe_groups,
     group_tasks,
     words_of,
 )
@@ -320,7 +322,7 @@ class EvidenceSearch(FederatedLearner):
         self.checks_ = common.checks
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in common.found], axis=0), columns)
         self.group_graphs_ = ()
-        if groups is not None:
+        if groups is not None and confirmed(groups, [each.best.dag for each in found]):
             named = zip(groups.sizes, words_of(groups, columns), found, strict=True)
             self.group_graphs_ = tuple(GroupGraph(sites, words, each.graph, each.dag, each.edge_evidence) for sites, words, each in named)
         self.score_ = common.best.score
@@ -395,10 +397,22 @@ class EvidenceSearch(FederatedLearner):
         return {state: tuple(zip(each.cause, each.effect, strict=True)) for state, each in by_state.items()}
 
     @property
+    def groups_in_words(self) -> str:
+        """Whether sites fall into two groups, and in which edges these differ."""
+        check_is_fitted(self)
+        return describe_groups(self.group_graphs_) if self.groups > 1 else ""
+
+    @property
+    def graphs_of_groups(self) -> dict[str, CausalGraph]:
+        """The graph of each of two groups."""
+        check_is_fitted(self)
+        return {each.heading(k): each.graph for k, each in enumerate(self.group_graphs_, start=1)}
+
+    @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:
         """What speaks against the assumptions."""
         check_is_fitted(self)
-        return failed_checks(self.checks_)
+        return failed_checks(self.checks_, looked_for_groups=self.groups > 1)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the evidence of each edge, and the checks of assumptions."""

@@ -23,6 +23,7 @@ from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Answer, Arrays, Ledger, Site, Stateless, Task
 from feddag.federation.rosters import Split
+from feddag.federation.side_by_side import code_of
 from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
 from feddag.graphs import CausalGraph, is_dag
 from feddag.learners.base import graph_arrays, graph_from_arrays
@@ -60,6 +61,10 @@ class GroupGraph:
     """As `graph_` of `EvidenceSearch`; `dag` and `edge_evidence` as `dag_` and `edge_evidence_`."""
     dag: CausalGraph
     edge_evidence: pd.DataFrame
+
+    def heading(self, number: int) -> str:
+        """Name the group by its size, and by what tells it from the other."""
+        return f"Group {number}: {self.sites} sites, by their rows {self.tells}"
 
     def document(self) -> dict[str, Any]:
         """Return what is no array."""
@@ -137,6 +142,25 @@ def find_groups(
     return Groups(dag, others[best], (sites - int(counts[best]), int(counts[best])))
 
 
+def confirmed(groups: Groups, dags: Sequence[Int8[np.ndarray, "node node"]]) -> bool:
+    """Say whether the searches in both groups agree that these differ where they were told apart."""
+    pair = np.triu(((groups.common != groups.other) | (groups.common != groups.other).T))
+    one, other = (dag[pair | pair.T] for dag in dags)
+    return bool((one != other).any())
+
+
+def describe_groups(groups: Sequence[GroupGraph]) -> str:
+    """Say whether sites fall into two groups, and in which edges their graphs differ."""
+    if not groups:
+        return "The sites do not surely fall into two groups with different graphs."
+    edges = [{str(edge) for edge in each.graph.marked_edges} for each in groups]
+    only = (
+        f"in group {k} alone: {', '.join(sorted(own - other)) or 'nothing'}"
+        for k, (own, other) in enumerate(zip(edges, reversed(edges), strict=True), start=1)
+    )
+    return f"The sites fall into two groups with different graphs; {'; '.join(only)}."
+
+
 def _threshold(nodes: int) -> float:
     return float(np.log(ODDS * max(nodes * (nodes - 1), 1)))
 
@@ -176,7 +200,7 @@ class GroupTaskSpec(TaskSpec):
     def of(cls, inner: Mapping[str, TaskSpec]) -> GroupTaskSpec:
         """Declare the task, for groups that may be asked these."""
         answers = {
-            f"{task}/{array}": Output(f"{output.discloses}; all zero outside the group", None)
+            f"{code_of(task)}/{array}": Output(f"{output.discloses}; all zero outside the group", None)
             for task, spec in inner.items()
             for array, output in spec.answers.items()
         }
@@ -190,37 +214,38 @@ class GroupTaskSpec(TaskSpec):
 
     def unwrap(self, task: Task) -> Task:
         """Return the task of the search that a group is asked."""
-        named = [name for name in self.inner if name in task.numbers]
+        named = [name for name in self.inner if code_of(name) in task.numbers]
         if len(named) != 1 or "size" not in task.numbers:
             raise FeddagError(f"{task.name} must ask one task of the search, of a group of some size.")
-        (name,) = named
-        numbers = {key.removeprefix(f"{name}/"): each for key, each in task.numbers.items() if key.startswith(f"{name}/")}
+        code, start = code_of(named[0]), f"{code_of(named[0])}/"
+        numbers = {name.removeprefix(start): each for name, each in task.numbers.items() if name.startswith(start)}
         members = tuple(range(int(task.numbers["size"])))
-        return Task(name, int(task.numbers[name]), numbers, under(name, task.arrays), members, task.complete)
+        return Task(named[0], int(task.numbers[code]), numbers, under(code, task.arrays), members, task.complete)
 
     def wrap(self, task: Task, groups: Groups, group: int, sites: int) -> Task:
         """Return the task that asks all sites on behalf of a group."""
-        numbers = {f"{task.name}/{name}": each for name, each in task.numbers.items()}
-        numbers |= {task.name: float(task.round), "group": float(group), "size": float(groups.sizes[group])}
+        code = code_of(task.name)
+        numbers = {f"{code}/{name}": each for name, each in task.numbers.items()}
+        numbers |= {code: float(task.round), "group": float(group), "size": float(groups.sizes[group])}
         graphs = {name: getattr(groups, name).astype(np.uint8) for name in _GRAPHS}
-        arrays = graphs | prefixed(task.name, task.arrays)
+        arrays = graphs | prefixed(code, task.arrays)
         return Task(self.name, task.round, numbers, arrays, tuple(range(sites)), complete=True)
 
     def check_task(self, site: str, task: Task, sites: int) -> None:
         """Refuse a task for a group that is too small, or with a part that its own declaration does not allow."""
         asked = self.unwrap(task)
-        own = replace(
-            task,
-            numbers={name: each for name, each in task.numbers.items() if name.partition("/")[0] != asked.name},
-            arrays={name: each for name, each in task.arrays.items() if name.partition("/")[0] != asked.name},
+        numbers, arrays = (
+            {name: each for name, each in given.items() if name.partition("/")[0] != code_of(asked.name)}
+            for given in (task.numbers, task.arrays)
         )
+        own = replace(task, numbers=numbers, arrays=arrays)
         super().check_task(site, own, sites)
         self.inner[asked.name].check_task(site, asked, len(asked.participants))
 
     def check_answer(self, site: str, task: Task, answer: Arrays) -> None:
         """Refuse to send an answer that the declaration of the task inside does not describe."""
         asked = self.unwrap(task)
-        self.inner[asked.name].check_answer(site, asked, under(asked.name, answer))
+        self.inner[asked.name].check_answer(site, asked, under(code_of(asked.name), answer))
 
     def split(self, task: Task) -> Split:
         """Say of how many sites the groups are, and what makes them."""
@@ -255,7 +280,7 @@ class GroupFederation:
         asked = self._spec.wrap(task, self._groups, self._group, len(self._federation.sites))
         mean = self._federation.aggregate(asked)
         self.summed = len(self.sites)
-        return under(task.name, mean)
+        return under(code_of(task.name), mean)
 
     def decide(self, question: str, answer: Callable[[], bool]) -> bool:
         """Answer a question of this group's search once and for all."""
@@ -288,7 +313,7 @@ class SiteInGroups(Stateless):
             return self._site.answer(task)
         asked = self._spec.unwrap(task)
         answer = self._site.answer(asked)  # whether it counts or not: time must not tell
-        answer = replace(answer, arrays=prefixed(asked.name, answer.arrays))
+        answer = replace(answer, arrays=prefixed(code_of(asked.name), answer.arrays))
         common, other = (task.arrays[name].astype(np.int8) for name in _GRAPHS)
         if self._is_for_other(common.tobytes(), other.tobytes()) != (task.numbers["group"] == 1):
             return Answer(0.0, {name: np.zeros_like(array) for name, array in answer.arrays.items()})
