@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
+from jaxtyping import Bool, Int8
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -72,6 +72,8 @@ class _Outcome:
 
     best: Found
     found: list[Found]
+    sure: Int8[np.ndarray, "node node"]
+    """The edges that are surely there."""
     dag: CausalGraph
     graph: CausalGraph
     edge_evidence: pd.DataFrame
@@ -322,7 +324,7 @@ class EvidenceSearch(FederatedLearner):
         self.checks_ = common.checks
         self.edge_frequencies_ = edge_table(np.mean([each.dag for each in common.found], axis=0), columns)
         self.group_graphs_ = ()
-        if groups is not None and confirmed(groups, [each.best.dag for each in found]):
+        if groups is not None and confirmed([each.sure for each in found], [each.best.dag for each in found]):
             named = zip(groups.sizes, words_of(groups, columns), found, strict=True)
             self.group_graphs_ = tuple(GroupGraph(sites, words, each.graph, each.dag, each.edge_evidence) for sites, words, each in named)
         self.score_ = common.best.score
@@ -349,7 +351,7 @@ class EvidenceSearch(FederatedLearner):
             graph = CausalGraph.from_marks(pag, columns, scores)
         table = checks.table(columns, best.dag, alike=self.sharing == "all")
         return _Outcome(
-            best, found, CausalGraph(best.dag, columns, scores), graph, directions.table(columns), table
+            best, found, directions.sure_edges(), CausalGraph(best.dag, columns, scores), graph, directions.table(columns), table
         )
 
     def _coordinator(

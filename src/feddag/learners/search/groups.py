@@ -9,7 +9,7 @@ is not in, a site answers zeros of no weight, after the same work, so that neith
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -84,21 +84,21 @@ class GroupGraph:
         return cls(document["sites"], document["tells"], graph, dag, table)
 
 
-def neighbours(dag: Int8[np.ndarray, "node node"]) -> Iterator[Int8[np.ndarray, "node node"]]:
-    """List the DAGs that differ from a DAG by one edge: left out, turned, or added."""
-    for i, j in zip(*np.nonzero(~np.eye(len(dag), dtype=bool)), strict=True):
+def neighbours(dag: Int8[np.ndarray, "node node"]) -> list[Int8[np.ndarray, "node node"]]:
+    """List the DAGs that differ from a DAG by one edge: first those with one turned, then left out, then added."""
+    turned, left_out, added = [], [], []
+    for i, j in np.argwhere(dag):
+        without = dag.copy()
+        without[i, j] = 0
+        left_out.append(without)
+        other = without.copy()
+        other[j, i] = 1
+        turned.append(other)
+    for i, j in np.argwhere((dag | dag.T | np.eye(len(dag), dtype=np.int8)) == 0):
         other = dag.copy()
-        if dag[i, j]:
-            other[i, j] = 0
-            yield other
-            other = other.copy()
-            other[j, i] = 1
-        elif dag[j, i]:
-            continue
-        else:
-            other[i, j] = 1
-        if is_dag(other):
-            yield other
+        other[i, j] = 1
+        added.append(other)
+    return [other for other in (*turned, *left_out, *added) if is_dag(other)]
 
 
 def words_of(groups: Groups, columns: Sequence[str]) -> tuple[str, str]:
@@ -128,25 +128,31 @@ def find_groups(
         fewest: The fewest sites of a group.
         knowledge: What is known of every site's graph.
     """
-    others = list(neighbours(dag))
+    others = neighbours(dag)
     if not others:
         return None
     counts = np.round(answer["votes"] * sites).astype(int)
-    apart = np.minimum(answer["for_other"], answer["for_common"]) * sites
-    sure = (apart > _threshold(len(dag))) & (counts >= fewest) & (sites - counts >= fewest)
+    told = np.stack([answer["for_other"], answer["for_common"]]) * sites
+    sure = (told > _threshold(len(dag))).all(axis=0) & (counts >= fewest) & (sites - counts >= fewest)
     sure &= [not ((other & knowledge.impossible) | (knowledge.certain & ~other.astype(bool))).any() for other in others]
     if not sure.any():
         return None
     # evidence is bounded, and so many edges may tell equally well: rounding must not decide
-    best = int(np.argmax(np.where(sure, np.round(apart, 6), -np.inf)))
+    best = int(np.argmax(np.where(sure, np.round(told.sum(axis=0), 6), -np.inf)))
     return Groups(dag, others[best], (sites - int(counts[best]), int(counts[best])))
 
 
-def confirmed(groups: Groups, dags: Sequence[Int8[np.ndarray, "node node"]]) -> bool:
-    """Say whether the searches in both groups agree that these differ where they were told apart."""
-    pair = np.triu(((groups.common != groups.other) | (groups.common != groups.other).T))
-    one, other = (dag[pair | pair.T] for dag in dags)
-    return bool((one != other).any())
+def confirmed(sure: Sequence[np.ndarray], dags: Sequence[np.ndarray]) -> bool:
+    """Say whether two groups surely have different graphs: one surely has an edge, or a direction, that the other lacks.
+
+    Args:
+        sure: For each group the edges that are surely there; both ways, where the direction is open.
+        dags: For each group the graph of greatest evidence.
+    """
+    return any(
+        bool(((own == 1) & (own.T == 0) & (other == 0) | (own == 1) & (other == 0) & (other.T == 0)).any())
+        for own, other in zip(sure, reversed(dags), strict=True)
+    )
 
 
 def describe_groups(groups: Sequence[GroupGraph]) -> str:
@@ -330,7 +336,7 @@ class SiteInGroups(Stateless):
         )
 
     def _vote(self, dag: Int8[np.ndarray, "node node"]) -> Answer:
-        gains = self._gains(dag, list(neighbours(dag)))
+        gains = self._gains(dag, neighbours(dag))
         bound = _threshold(len(dag))  # so that no site alone makes it sure that there are groups
         told = np.clip(gains, -bound, bound)
         for_other, for_common = (np.logaddexp(0.0, sign * told) - np.log(2) for sign in (1, -1))
