@@ -38,7 +38,7 @@ class Net:
 
     def __init__(self, folder: Path, study: Study, silos=SIMULATION.silos) -> None:
         self.folder, self.study = folder, study
-        self.identities = IDENTITIES | {each.name: AUTHORITY.identify(each.name) for each in silos[len(NAMES) :]}
+        self.identities = {each.name: IDENTITIES.get(each.name) or AUTHORITY.identify(each.name) for each in silos}
         fewest = min(Policy.minimum_sites, study.federation.minimum_sites)
         self.policy = Policy(
             unprotected_sums=not study.privacy.secure_sum,
