@@ -1,7 +1,7 @@
 """Groups of sites: have another site in a group than before, and subtract the sums.
 
-A server that words a group's question with another graph moves sites from one group to the other. The sums of two groups
-that differ by one site tell about this site.
+A server that words a group's question with another graph moves sites from one group to the other. The sums of two
+groups that differ by one site tell about this site.
 """
 
 from __future__ import annotations

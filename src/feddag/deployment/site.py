@@ -96,9 +96,9 @@ def _check_groups(study: Study, silo: Silo, policy: Policy) -> None:
     fewest = max(group, study.federation.minimum_sites)
     if policy.minimum_sites > fewest:
         raise FeddagError(
-            f"Site {silo.name!r}: the study may sum over groups of {fewest} sites, and the fewest that the policy allows "
-            f"are {policy.minimum_sites}. Agree on groups = 1, or on minimum_sites = {policy.minimum_sites} in the "
-            "study's [federation]."
+            f"Site {silo.name!r}: the study may sum over groups of {fewest} sites, and the fewest that the policy "
+            f"allows are {policy.minimum_sites}. Agree on groups = 1, or on minimum_sites = {policy.minimum_sites} in "
+            "the study's [federation]."
         )
 
 

@@ -32,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a site has to say: arrays, and the weight with which they enter the sum; all zeros, if the sum is not of it."""
+    """What a site has to say: arrays, and the weight with which they enter the sum; all 0 if it is not about it."""
 
     weight: float
     arrays: Arrays

@@ -224,7 +224,7 @@ class SiteEndpoint:
             self._policy.check_task(
                 asked,
                 rounds_answered=self._memory.answered - (self._memory.round == round_),
-                sites=_fewest(task.participants, spec.split(task)),
+                sites=_fewest(task.participants, spec.site_split(task)),
                 protected=self._terms.secure_sum,
             )
         self._log.declare(spec)
@@ -344,9 +344,7 @@ class SiteEndpoint:
         if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
             raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
         fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
-        self._table.enter(
-            self._name, self._answer_digest(), members, fewest, self._course.rosters, self._memory.split
-        )
+        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters, self._memory.split)
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])
@@ -422,7 +420,7 @@ class SiteEndpoint:
             name=task.name,
             question=question.hex(),
             answered=memory.answered + 1,
-            split=self._of_study(spec.split(task)),
+            split=self._of_study(spec.site_split(task)),
             before=before,
             after=self._site.snapshot(),
             answer=encoded,

@@ -153,7 +153,7 @@ class TaskSpec:
         output = self._output(array)
         return "" if output is None else output.discloses
 
-    def split(self, task: Task) -> Split | None:
+    def site_split(self, task: Task) -> Split | None:
         """Say into which groups sites fall, where the sum is about one of them alone; `None` if it is about all."""
         del task
         return None

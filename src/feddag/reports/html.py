@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from feddag.drawing.charts import Chart
 from feddag.drawing.formats import format_value
-from feddag.drawing.scales import line_width
 from feddag.drawing.graph_svg import draw_svg
+from feddag.drawing.scales import line_width
 from feddag.reports.blocks import Courses, GraphDrawing, Report, Table, is_number
 from feddag.reports.chart_svg import chart_svg
 from feddag.reports.graph_svg import LEAST_WIDTH, graph_svg, view

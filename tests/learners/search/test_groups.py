@@ -1,4 +1,4 @@
-"""Two groups of sites with a graph each: found where they are there, and by data alone; and nobody tells who is in which."""
+"""Two groups of sites with a graph each: found where the data show them, and nobody tells who is in which."""
 
 from __future__ import annotations
 
@@ -43,8 +43,12 @@ def tables(*graphs: tuple[np.ndarray, int], seed: int = 4, rows: int = 300, mech
     return found
 
 
-def search(data, **parameters) -> feddag.EvidenceSearch:
-    fitted = {name: parameters.pop(name) for name in ("interventions", "progress", "checkpoint", "kinds") if name in parameters}
+_OF_FIT = ("interventions", "progress", "checkpoint", "kinds")
+
+
+def search(data, **given) -> feddag.EvidenceSearch:
+    parameters = {name: each for name, each in given.items() if name not in _OF_FIT}
+    fitted = {name: each for name, each in given.items() if name in _OF_FIT}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
         return feddag.EvidenceSearch(groups=2, restarts=0, workers=1, **parameters).fit(data, **fitted)
@@ -131,7 +135,7 @@ def test_a_search_that_is_stopped_in_a_group_goes_on_there(tmp_path, turned, sta
     assert [each.graph for each in again.group_graphs_] == [each.graph for each in turned.group_graphs_]
     assert len(again.history_.rounds) == len(turned.history_.rounds)
     assert {each.figures["stage"] for each in seen} <= {each.stage for each in turned.history_.rounds}
-    assert not any("group" not in str(each.figures["stage"]) for each in seen)  # the common graph is not asked for again
+    assert not any("group" not in str(each.figures["stage"]) for each in seen)  # the rest is known
 
 
 def test_a_discrete_variable_may_have_other_causes_in_a_group():
@@ -166,10 +170,10 @@ def test_a_site_outside_the_group_answers_zeros_of_no_weight_in_the_same_form(na
     learner = feddag.EvidenceSearch(groups=2, workers=1)
     sites = [learner.site(silo, k) for k, silo in enumerate(learner.check(tables((CHAIN, 3), (TURNED, 4))))]
     answers = [[site.answer(_asked(group, name)) for site in sites] for group in (0, 1)]
-    assert [[each.weight > 0 for each in of_group] for of_group in answers] == [[True] * 3 + [False] * 4, [False] * 3 + [True] * 4]
-    for inside, outside in zip(*answers, strict=True):
-        if not inside.weight:
-            inside, outside = outside, inside
+    weights = [[each.weight > 0 for each in of_group] for of_group in answers]
+    assert weights == [[True] * 3 + [False] * 4, [False] * 3 + [True] * 4]
+    for pair in zip(*answers, strict=True):
+        outside, inside = sorted(pair, key=lambda each: each.weight)
         assert not any(array.any() for array in outside.arrays.values())
         forms = [{key: (array.shape, array.dtype) for key, array in each.arrays.items()} for each in (inside, outside)]
         assert forms[0] == forms[1]
@@ -242,8 +246,8 @@ def test_a_question_for_a_group_is_declared_and_checked():
     task = _asked(1, tasks.CHECKS.name)
     spec.check_task("site", task, 7)
     assert spec.names(task) == ["search.in-group", "search.checks"]
-    assert spec.split(task).sizes == (3, 4)
-    assert spec.split(task) == spec.split(_asked(0))
+    assert spec.site_split(task).sizes == (3, 4)
+    assert spec.site_split(task) == spec.site_split(_asked(0))
     far = CHAIN[::-1, ::-1].astype(np.uint8)
     for wrong in (
         replace(task, numbers={**task.numbers, "size": 2.0}),

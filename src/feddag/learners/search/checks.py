@@ -228,8 +228,8 @@ def failed_checks(table: pd.DataFrame, *, looked_for_groups: bool = False) -> tu
     for check, remedy in _REMEDIES.items():
         variables = table.variables[table.check.eq(check) & table.failed.eq(True)].tolist()
         if variables:
-            remedy = " ".join(remedy.format(groups).split()) if check == VARYING else remedy
-            found.append(FailedCheck(_in_words(check, variables), remedy))
+            said = " ".join(remedy.format(groups).split()) if check == VARYING else remedy
+            found.append(FailedCheck(_in_words(check, variables), said))
     return tuple(found)
 
 

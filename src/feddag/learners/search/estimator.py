@@ -308,7 +308,7 @@ class EvidenceSearch(FederatedLearner):
             common = self._search(coordinator, columns)
             groups = coordinator.find_groups(common.best.dag) if self.groups > 1 else None
             found = []
-            for number in range(0 if groups is None else len(groups.sizes)):
+            for number in (0, 1) if groups is not None else ():
                 of_group = self._coordinator(
                     GroupFederation(federation, groups, number),
                     columns,
@@ -326,7 +326,9 @@ class EvidenceSearch(FederatedLearner):
         self.group_graphs_ = ()
         if groups is not None and confirmed([each.sure for each in found], [each.best.dag for each in found]):
             named = zip(groups.sizes, words_of(groups, columns), found, strict=True)
-            self.group_graphs_ = tuple(GroupGraph(sites, words, each.graph, each.dag, each.edge_evidence) for sites, words, each in named)
+            self.group_graphs_ = tuple(
+                GroupGraph(sites, words, each.graph, each.dag, each.edge_evidence) for sites, words, each in named
+            )
         self.score_ = common.best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
@@ -350,9 +352,8 @@ class EvidenceSearch(FederatedLearner):
             directions = directions.if_any_may_be_hidden(knowledge)
             graph = CausalGraph.from_marks(pag, columns, scores)
         table = checks.table(columns, best.dag, alike=self.sharing == "all")
-        return _Outcome(
-            best, found, directions.sure_edges(), CausalGraph(best.dag, columns, scores), graph, directions.table(columns), table
-        )
+        dag = CausalGraph(best.dag, columns, scores)
+        return _Outcome(best, found, directions.sure_edges(), dag, graph, directions.table(columns), table)
 
     def _coordinator(
         self, federation: Federation, columns: Sequence[str], clock: Callable[[], float], **further: Any

@@ -2,8 +2,8 @@
 
 The server never learns which sites are in which group. It names two graphs: the common one, and one that differs from
 it by one edge. A site is in the second group if its own rows speak for the second graph. So groups are settled by the
-rows and these two graphs, and every sum is about one group, the other, or all sites. To a question for the group that it
-is not in, a site answers zeros of no weight, after the same work, so that neither sum nor clock tells.
+rows and these two graphs, and every sum is about one group, the other, or all sites. To a question for the group that
+it is not in, a site answers zeros of no weight, after the same work, so that neither sum nor clock tells.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxtyping import Float, Int8
 from feddag.errors import FeddagError
 from feddag.federation import Federation
 from feddag.federation.arrays import prefixed, under
-from feddag.federation.protocol import Answer, Arrays, Ledger, Site, Stateless, Task
+from feddag.federation.protocol import Answer, Arrays, Site, Stateless, Task
 from feddag.federation.rosters import Split
 from feddag.federation.side_by_side import code_of
 from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
@@ -118,8 +118,8 @@ def find_groups(
     """Return two groups that surely have different graphs, by the one edge that tells them apart best.
 
     By what sites answer, each graph near the common one is held against it: that every site has one of the two, as
-    likely one as the other, must explain the rows better than that all have the first, or all the second; with odds that
-    all such graphs share.
+    likely one as the other, must explain the rows better than that all have the first, or all the second; with odds
+    that all such graphs share.
 
     Args:
         dag: The common graph.
@@ -143,7 +143,7 @@ def find_groups(
 
 
 def confirmed(sure: Sequence[np.ndarray], dags: Sequence[np.ndarray]) -> bool:
-    """Say whether two groups surely have different graphs: one surely has an edge, or a direction, that the other lacks.
+    """Say whether two groups surely have different graphs: one has an edge, or a direction, that the other lacks.
 
     Args:
         sure: For each group the edges that are surely there; both ways, where the direction is open.
@@ -253,7 +253,7 @@ class GroupTaskSpec(TaskSpec):
         asked = self.unwrap(task)
         self.inner[asked.name].check_answer(site, asked, under(code_of(asked.name), answer))
 
-    def split(self, task: Task) -> Split:
+    def site_split(self, task: Task) -> Split:
         """Say of how many sites the groups are, and what makes them."""
         size, sites = int(task.numbers["size"]), len(task.participants)
         graphs = b"".join(task.arrays[name].tobytes() for name in _GRAPHS)
@@ -271,15 +271,11 @@ class GroupFederation:
         self.sites = tuple(f"site {k + 1} of group {group + 1}" for k in range(groups.sizes[group]))
         self.local_sites: tuple[Site, ...] = ()
         self.summed = 0
+        self.ledger = federation.ledger
         self.minimum_sites = getattr(federation, "minimum_sites", 1)
         self._federation = federation
         self._groups, self._group = groups, group
         self._spec = GroupTaskSpec.of(by_name(tasks.TASKS))
-
-    @property
-    def ledger(self) -> Ledger:
-        """The bytes that all sites have sent and received."""
-        return self._federation.ledger
 
     def aggregate(self, task: Task) -> dict[str, np.ndarray]:
         """Return the weighted mean of the answers of the group's sites."""
@@ -324,7 +320,9 @@ class SiteInGroups(Stateless):
         if self._is_for_other(common.tobytes(), other.tobytes()) != (task.numbers["group"] == 1):
             return Answer(0.0, {name: np.zeros_like(array) for name, array in answer.arrays.items()})
         if asked.name == tasks.ROWS.name:  # the first question that a group is asked
-            return replace(answer, notes=(self._in_words(task, Groups(common, other, self._spec.split(task).sizes)),))
+            return replace(
+                answer, notes=(self._in_words(task, Groups(common, other, self._spec.site_split(task).sizes)),)
+            )
         return answer
 
     def _in_words(self, task: Task, groups: Groups) -> str:
@@ -340,9 +338,7 @@ class SiteInGroups(Stateless):
         bound = _threshold(len(dag))  # so that no site alone makes it sure that there are groups
         told = np.clip(gains, -bound, bound)
         for_other, for_common = (np.logaddexp(0.0, sign * told) - np.log(2) for sign in (1, -1))
-        return Answer(
-            1.0, {"votes": (gains > 0).astype(float), "for_other": for_other, "for_common": for_common}
-        )
+        return Answer(1.0, {"votes": (gains > 0).astype(float), "for_other": for_other, "for_common": for_common})
 
     def _compare_graphs(self, common: bytes, other: bytes) -> bool:
         nodes = len(self._columns)
