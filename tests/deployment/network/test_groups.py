@@ -63,7 +63,5 @@ def test_a_site_remembers_that_its_table_fell_into_groups(net):
 
 def test_a_policy_with_larger_groups_refuses_before_anything_leaves(silos):
     study = study_of(METHOD, silos=silos)
-    with pytest.raises(
-        FeddagError, match=r"groups of 3 sites, and the fewest that the policy allows are 4\..*groups = 1"
-    ):
+    with pytest.raises(FeddagError, match=r"groups of 3 sites, and the fewest .* allows are 4\..*groups = 1"):
         check_site(study, study.silo(silos[0].name, silos[0].to_frame()), Policy(minimum_sites=4))

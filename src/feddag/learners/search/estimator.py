@@ -307,10 +307,11 @@ class EvidenceSearch(FederatedLearner):
             coordinator.after_round = lambda round_: checkpointer.after_round(_status(round_))
             common = self._search(coordinator, columns)
             groups = coordinator.find_groups(common.best.dag) if self.groups > 1 else None
+            federations = [] if groups is None else [GroupFederation(federation, groups, k) for k in (0, 1)]
             found = []
-            for number in (0, 1) if groups is not None else ():
+            for number, its_sites in enumerate(federations):
                 of_group = self._coordinator(
-                    GroupFederation(federation, groups, number),
+                    its_sites,
                     columns,
                     lambda: context.seconds,
                     history=coordinator.history,
