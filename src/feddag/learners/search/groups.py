@@ -37,6 +37,7 @@ from feddag.learners.search.scores import Family, families_of
 FEWEST = 3
 """The fewest sites of a group."""
 _GRAPHS = ("common", "other")
+_IN_GROUP, _OF_A_GROUP = "search.in-group", "What a task of the search tells, of one of two groups of sites"
 
 
 class Groups(NamedTuple):
@@ -210,9 +211,7 @@ class GroupTaskSpec(TaskSpec):
             for task, spec in inner.items()
             for array, output in spec.answers.items()
         }
-        return cls(
-            "search.in-group", "What a task of the search tells, of one of two groups of sites", answers, inner=inner
-        )
+        return cls(_IN_GROUP, _OF_A_GROUP, answers, inner=inner)
 
     def names(self, task: Task) -> list[str]:
         """Return what a policy must allow: this task, and the one in it."""
@@ -261,7 +260,14 @@ class GroupTaskSpec(TaskSpec):
         return Split(hashlib.sha256(graphs).hexdigest(), sizes)
 
 
-GROUP_TASKS = (tasks.VOTES, GroupTaskSpec.of(by_name(tasks.TASKS)))
+GROUP_TASKS = (
+    tasks.VOTES,
+    TaskSpec(
+        _IN_GROUP,
+        _OF_A_GROUP,
+        {"*": Output("what the search's own tasks disclose, of the sites of one group; all zero outside it")},
+    ),
+)
 
 
 class GroupFederation:
