@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.arrays import prefixed, under
 from feddag.federation.audit import AuditLog, Direction
 from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
 from feddag.federation.course import Course, Learn, same_question
 from feddag.federation.identities import SiteIdentity
+from feddag.federation.last_answer import LastAnswer
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
@@ -44,45 +44,6 @@ _COURSE, _REFUSALS = "course", "refusals.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
-
-
-@dataclass
-class _Memory:
-    """What a site remembers of the last task, and what it must have been before."""
-
-    round: int = -1
-    name: str = ""
-    question: str = ""
-    """The digest of what was asked and of all sums before it, in hexadecimal."""
-    answered: int = 0
-    split: Split | None = None
-    """The groups of sites, if the answer is about one of them alone."""
-    before: Arrays = field(default_factory=dict)
-    after: Arrays = field(default_factory=dict)
-    answer: bytes = b""
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "round": self.round,
-            "name": self.name,
-            "question": self.question,
-            "answered": self.answered,
-            "split": self.split,
-        }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        answer = np.frombuffer(self.answer, dtype=np.uint8)
-        return {"answer": answer, **prefixed("before", self.before), **prefixed("after", self.after)}
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any], arrays: Arrays) -> _Memory:
-        split = document.get("split")
-        return cls(
-            **{**document, "split": split and Split(split[0], (split[1][0], split[1][1]))},
-            answer=arrays["answer"].tobytes(),
-            before=under("before", arrays),
-            after=under("after", arrays),
-        )
 
 
 class SiteEndpoint:
@@ -147,10 +108,10 @@ class SiteEndpoint:
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = RefusalCount(folder / _REFUSALS)
-        self._memory = _Memory(after=site.snapshot())
+        self._memory = LastAnswer(after=site.snapshot())
         self._busy = threading.Lock()
         if kept is not None:
-            self._memory = _Memory.of(*kept)
+            self._memory = LastAnswer.of(*kept)
             self._site.restore(self._memory.after)
 
     def _kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
@@ -415,7 +376,7 @@ class SiteEndpoint:
         else:
             answer = replace(answer, arrays={name: _finite(array) for name, array in answer.arrays.items()})
         encoded = encode_answer(answer)
-        memory = _Memory(
+        memory = LastAnswer(
             round=round_,
             name=task.name,
             question=question.hex(),
