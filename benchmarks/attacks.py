@@ -84,6 +84,13 @@ KNOWN = (
         "one site's row count, means, mean squares and model, exactly",
     ),
     Attack(
+        "Groups of sites",
+        "test_groups_of_sites",
+        ("move_sites", "second_study"),
+        "have other sites in one of two groups with a graph each, by other graphs or in a second study, and subtract",
+        "not there",
+    ),
+    Attack(
         "Two extracts of one table",
         "test_roster_differencing",
         ("second_study_of_a_few_rows_less",),

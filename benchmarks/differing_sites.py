@@ -1,13 +1,16 @@
 """Measure the search where sites differ: experiments, mechanisms of a site's own, graphs that vary, and Sachs.
 
     python benchmarks/differing_sites.py [--sharing graph all] [--seeds 1 2 3 4 5] [--rows NAME ...] [--sachs FOLDER]
-        [--peers ges gies cd-nod]
+        [--peers ges gies cd-nod] [--groups]
 
 For each row: the mean SHD of the reported graph with open directions counted as right and as wrong, the edges that are
 there, those directed surely, and those of them that point the wrong way or are not in the truth; over all seeds. Peers
 learn from the pooled rows, with their own defaults: GES (causal-learn) from these alone, CD-NOD (causal-learn, Fisher's
 z) also from the number of each row's site, GIES (gies) from the targets of experiments. `pip install '.[peers]'` brings
 their packages.
+
+With `--groups`, instead: how often two groups of sites with a graph each are found, and with nothing wrong in either
+graph; and the SHD with open directions counted as wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import pandas as pd
 
 import feddag
 from feddag.errors import AssumptionWarning
-from feddag.graphs import CausalGraph, compare
+from feddag.graphs import CausalGraph, compare, is_dag
 from feddag.learners.causal_learn import adjacency_of
 from feddag.learners.search.tasks import Sharing
 from feddag.silos.checks import CheckedSilos
@@ -165,6 +168,56 @@ def measure(case: Case, method: str) -> dict[str, float]:
     }
 
 
+def _two_graphs(how: str, seed: int, sites: int, rows: int) -> tuple[dict[str, Any], list[CausalGraph]]:
+    """Draw tables of two groups of sites. In the second one an edge is turned or left out; or mechanisms are others.
+
+    Args:
+        how: `turned`, `left out`, or `same`.
+        seed: Of the graphs and of the rows.
+        sites: In each group.
+        rows: At each site.
+    """
+    rng = np.random.default_rng(seed)
+    one = random_graph(rng, 6, 8)
+    graphs = [one]
+    for i, j in rng.permutation(np.argwhere(one)):
+        other = one.copy()
+        other[i, j] = 0
+        other[j, i] = how == "turned"
+        if is_dag(other):
+            graphs.append(one if how == "same" else other)
+            break
+    tables, truths = {}, []
+    for k, graph in enumerate(graphs):
+        drawn = feddag.simulate(graph=graph, mechanism="gp", sites=sites, rows=rows, seed=seed + 1000 * k)
+        tables |= {f"{k}-{silo.name}": silo.to_frame() for silo in drawn.silos}
+        truths.append(drawn.truth)
+    return tables, truths
+
+
+def measure_groups(how: str, seeds: list[int], sites: int, rows: int) -> str:
+    """Learn both graphs for each seed, and sum up in words."""
+    found, right, alone, together = 0, 0, [], []
+    for seed in seeds:
+        tables, truths = _two_graphs(how, seed, sites, rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            learned = feddag.EvidenceSearch(groups=2, workers=1).fit(tables)
+        if not learned.group_graphs_:
+            continue
+        found += 1
+        pairs = [list(zip(learned.group_graphs_, order, strict=True)) for order in (truths, truths[::-1])]
+        compared = [[compare(group.graph, truth) for group, truth in each] for each in pairs]
+        own = min(compared, key=lambda each: sum(metrics.strict_shd for metrics in each))
+        right += not any(metrics.shd for metrics in own)
+        alone += [metrics.strict_shd for metrics in own]
+        together += [compare(learned.graph_, truth).strict_shd for truth in truths]
+    means = f", strict SHD {np.mean(alone):.1f} each, of the common graph {np.mean(together):.1f}" if found else ""
+    return (
+        f"{how}, {sites} + {sites} sites of {rows} rows: {found} of {len(seeds)} found, in {right} nothing wrong{means}"
+    )
+
+
 def main() -> None:
     """Print a line for each row and each sharing."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -173,7 +226,13 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--rows", nargs="+", default=[*ROWS, "Sachs", "Sachs without targets"])
     parser.add_argument("--sachs", type=Path, default=Path(feddag.__file__).parent / "silos/real/data/sachs")
+    parser.add_argument("--groups", action="store_true")
     given = parser.parse_args()
+    if given.groups:
+        for how in ("turned", "left out", "same"):
+            for sites, rows in ((3, 400), (4, 800)):
+                print(measure_groups(how, given.seeds, sites, rows), flush=True)
+        return
     for name in given.rows:
         for method in [*given.sharing, *given.peers]:
             cases = (

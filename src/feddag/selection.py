@@ -170,7 +170,8 @@ class Candidates:
             if any(spec.participants not in (None, len(study.sites)) for spec in specs):
                 raise FeddagError(f"{study.source}: trust.grid needs every site in each round. Let all take part.")
         sites = tuple(site.name for site in study.sites)
-        return cls(tuple(federated), tuple(combinations), study.columns, sites)
+        trials = tuple(each.with_sites(len(sites)) for each in federated)
+        return cls(trials, tuple(combinations), study.columns, sites)
 
     def task_spec(self) -> JointTaskSpec:
         """Return the declaration of the one task."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
-from feddag.federation.rosters import RosterLedger, fewest_sites
+from feddag.federation.rosters import RosterLedger, Split, fewest_sites
 
 SITES = "abcde"
 ROSTERS = st.lists(st.sets(st.sampled_from(SITES), min_size=1), min_size=1, max_size=4)
@@ -174,3 +174,49 @@ def test_a_ledger_that_is_damaged_while_a_study_runs_is_refused(path: Path):
     path.write_text(json.dumps({"rosters": []}))
     with pytest.raises(FeddagError, match="Restore it"):
         ledger.enter("a", "second", "abcd", 3)
+
+
+SIX, SPLIT = "abcdef", Split("study/graphs", (3, 3))
+
+
+def test_sites_that_fall_into_groups_may_be_summed_with_others_but_not_apart(tmp_path: Path):
+    ledger = RosterLedger(tmp_path / "rosters.json")
+    ledger.enter("a", "1", SIX, 3)
+    ledger.enter("a", "2", SIX, 3, split=SPLIT)
+    ledger.enter("a", "3", SIX, 3, split=SPLIT)
+    ledger.enter("a", "4", f"{SIX}ghi", 3)
+    with pytest.raises(RefusedError, match="holds some of them alone"):
+        ledger.enter("a", "5", "abc", 3)
+    with pytest.raises(RefusedError, match="holds some of them alone"):
+        ledger.enter("a", "5", "abcghi", 3)
+    with pytest.raises(RefusedError, match="about 1 site alone"):
+        ledger.enter("a", "5", f"{SIX}g", 3)
+    assert [list(each) for each in ledger.rosters] == [list(SIX), list(f"{SIX}ghi")]
+
+
+def test_the_sites_of_earlier_sums_do_not_fall_apart(tmp_path: Path):
+    ledger = RosterLedger(tmp_path / "rosters.json")
+    ledger.enter("a", "1", f"{SIX}ghi", 3)
+    ledger.enter("a", "2", SIX, 3)
+    with pytest.raises(RefusedError, match="holds some of them alone"):
+        ledger.enter("a", "3", f"{SIX}ghi", 3, split=Split("study/graphs", (4, 5)))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_table_falls_into_one_pair_of_groups(tmp_path: Path, again: bool):
+    """Two pairs of groups that differ by one site tell about this site; and nobody knows by whom they differ."""
+    ledger = RosterLedger(tmp_path / "rosters.json")
+    ledger.enter("a", "1", SIX, 3, split=SPLIT)
+    if again:
+        ledger = RosterLedger(tmp_path / "rosters.json")
+    with pytest.raises(RefusedError, match="fell into two groups, and this one's fall into others") as refused:
+        ledger.enter("a", "2", SIX, 3, split=Split("study/other graphs", (3, 3)))
+    assert refused.value.reason is Refusal.ROSTER
+    ledger.enter("a", "2", SIX, 1, split=Split("study/other graphs", (3, 3)))  # where single sites may be told of
+
+
+def test_a_group_that_is_too_small_is_not_summed(tmp_path: Path):
+    ledger = RosterLedger(tmp_path / "rosters.json")
+    with pytest.raises(RefusedError, match="a group of 3 sites is to be summed, and 4 are the fewest"):
+        ledger.enter("a", "1", f"{SIX}g", 4, split=Split("study/graphs", (4, 3)))
+    assert not ledger.rosters

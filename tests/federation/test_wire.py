@@ -179,7 +179,7 @@ def test_arrays_are_checked(parts, rest, found):
     [
         (b'{"kind":"answer","weight":NaN,"arrays":[]}', "has the number NaN"),
         (b'{"kind":"answer","weight":1e999,"arrays":[]}', "the weight is inf"),
-        (b'{"kind":"answer","weight":0,"arrays":[]}', "its weight is 0"),
+        (b'{"kind":"answer","weight":-1,"arrays":[]}', "its weight is -1"),
         (b'{"kind":"answer","weight":true,"arrays":[]}', "the weight is True"),
         (b'{"kind":"answer","weight":"1","arrays":[]}', "the weight is '1'"),
         (b'{"kind":"answer","weight":1,"weight":1,"arrays":[]}', "says something twice"),

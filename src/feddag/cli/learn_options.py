@@ -53,6 +53,7 @@ OPTIONS = {
     "confidence": Option("Directions less sure than this are left open."),
     "keep_doubtful": Option("Keep edges in the graph that are not surely there."),
     "latent": Option("Hidden common causes: mark edges that one may explain, or allow them (the graph is a PAG)."),
+    "groups": Option("With 2, sites may fall into two groups with different graphs; then each gets one."),
     "epsilon": Option("What all that leaves the sites may reveal of one person, together with delta."),
     "delta": Option("The probability that more is revealed; far below one over the number of people."),
     "ranges": Option(

@@ -93,6 +93,16 @@ def show_edges(console: Console, learned: Learner) -> None:
         if edges:
             names = ", ".join(f"{cause} - {effect}" for cause, effect in edges)
             console.print(f"A hidden common cause is {state}: {names}", markup=False, soft_wrap=True)
+    _show_groups(console, learned)
+
+
+def _show_groups(console: Console, learned: Learner) -> None:
+    """Print whether sites fall into groups with different graphs, and these."""
+    if learned.groups_in_words:
+        console.print(learned.groups_in_words, markup=False, soft_wrap=True)
+    for words, graph in learned.graphs_of_groups.items():
+        edges = ", ".join(map(shown, graph.marked_edges)) or "no edge"
+        console.print(f"{words}: {edges}", markup=False, soft_wrap=True)
 
 
 def verdict_table(judged: Iterable[tuple[list[Edge], Verdict]]) -> Table:

@@ -73,6 +73,7 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
             "a server could have two groups go on without each other, and compare their sums. Agree on a quorum "
             f"of {len(study.sites) // 2 + 1}, or set minimum_sites = 1 in the study's [federation] and in all policies."
         )
+    _check_groups(study, silo, policy)
     for task in study_tasks(study).values():
         if study.privacy.secure_sum and fewest > 1 and task.participants not in (None, len(study.sites)):
             raise FeddagError(
@@ -85,6 +86,20 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
         policy.check_row_privacy(row_privacy)
     check_experiments(study, fewest)
     check_cells(study, silo, policy)
+
+
+def _check_groups(study: Study, silo: Silo, policy: Policy) -> None:
+    """Refuse a study that may sum over groups of fewer sites than the policy allows."""
+    group = federated_learner(study).fewest_in_group
+    if not study.privacy.secure_sum or group is None:
+        return
+    fewest = max(group, study.federation.minimum_sites)
+    if policy.minimum_sites > fewest:
+        raise FeddagError(
+            f"Site {silo.name!r}: the study may sum over groups of {fewest} sites, and the fewest that the policy "
+            f"allows are {policy.minimum_sites}. Agree on groups = 1, or on minimum_sites = {policy.minimum_sites} in "
+            "the study's [federation]."
+        )
 
 
 def build_site(

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from feddag.deployment.study_tasks import SET_SCALE
+from feddag.deployment.study_tasks import SET_SCALE, federated_learner
 from feddag.disclosure.attack import Guesses, HiddenValue, Membership, Metric, hidden_value, inverse_root, membership
 from feddag.disclosure.figures import Disclosure, Replay
 from feddag.disclosure.population import Population, Regression, without
@@ -175,6 +175,9 @@ def _fewest_sites(study: Study, policy: Policy, course: Course) -> int:
     if not study.privacy.secure_sum:
         return 1
     fewest = fewest_sites(course.rosters, [site.name for site in study.sites])
+    group = federated_learner(study).fewest_in_group
+    if group is not None:  # whether there are groups, and how large, the data decide
+        fewest = min(fewest, max(group, study.federation.minimum_sites))
     if all(task.complete for task in course.tasks) or study.federation.quorum == len(study.sites):
         return fewest
     return min(fewest, max(policy.minimum_sites, study.federation.minimum_sites))

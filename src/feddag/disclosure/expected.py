@@ -29,6 +29,10 @@ _SOONEST = 4
 """Methods of averaging seldom end before a quarter of their rounds."""
 
 
+_WITH_GROUPS = 3
+"""A method that looks for two groups of sites may learn from all, and then from each group."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a study releases."""
@@ -54,7 +58,10 @@ def expected_release(study: Study) -> Expected | None:
         if len(study.columns) > (MOST_VARIABLES_AND_REPLICATES if study.trust.bootstraps else MOST_VARIABLES):
             return None
         silos = [_made_up(study, site.name, place) for place, site in enumerate(study.sites)]
-        return Expected(record_course(study, silos).numbers, at_most=False)
+        numbers = record_course(study, silos).numbers
+        if learner.fewest_in_group is None:
+            return Expected(numbers, at_most=False)
+        return Expected(_WITH_GROUPS * numbers, at_most=True)  # made-up sites are alike
     specs = learner.tasks(study.columns, len(study.sites)).values()
     sizes = [sum(math.prod(map(int, bounds.shape)) for bounds in spec.arrays.values()) for spec in specs]
     combinations = len(constraints.combinations(study.trust.grid)) if study.trust.grid else 0

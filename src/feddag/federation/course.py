@@ -67,7 +67,7 @@ class Course:
     def __init__(self, folder: Path, terms: StudyTerms, learn: Learn) -> None:
         self._journal = Journal(folder)
         self._terms = terms
-        self._learner = _FollowedLearner(terms.sites, learn)
+        self._learner = _FollowedLearner(terms, learn)
         self.head = first_head(terms.study)
         """The head of the chain of all steps."""
         self.rounds = 0
@@ -109,8 +109,8 @@ class Course:
 class _FollowedLearner:
     """A learner that takes the steps of a study, once somebody wants to know what it asks next."""
 
-    def __init__(self, sites: tuple[str, ...], learn: Learn) -> None:
-        self._learner = AskingLearner(sites, learn)
+    def __init__(self, terms: StudyTerms, learn: Learn) -> None:
+        self._learner = AskingLearner(terms.sites, learn, terms.minimum_sites)
         self._steps: list[tuple[Mapping[str, bool], Mean]] = []
         """Those that the learner has not seen yet."""
 

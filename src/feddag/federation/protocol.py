@@ -32,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a site has to say: arrays, and the weight with which they enter the sum."""
+    """What a site has to say: arrays, and the weight with which they enter the sum; all 0 if it is not about it."""
 
     weight: float
     arrays: Arrays
@@ -132,6 +132,8 @@ class Federation(Protocol):
 def weighted_mean(answers: Sequence[Answer]) -> dict[str, np.ndarray]:
     """`Σ wₖ xₖ / Σ wₖ`, summed in the given order in double precision so that every engine gives the same."""
     total = sum(answer.weight for answer in answers)
+    if total <= 0:
+        raise FeddagError(f"The weights of the sites add up to {total:g}. At least one must have rows.")
     means = {}
     for name, first in answers[0].arrays.items():
         weighted = np.zeros(first.shape)

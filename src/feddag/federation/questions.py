@@ -57,10 +57,10 @@ class _EndedError(BaseException):
 class AskingLearner:
     """A learner in a thread of its own. It begins at the first call of `question`."""
 
-    def __init__(self, sites: tuple[str, ...], learn: Callable[[Federation], Any]) -> None:
+    def __init__(self, sites: tuple[str, ...], learn: Callable[[Federation], Any], minimum_sites: int = 1) -> None:
         self._questions: SimpleQueue[Question] = SimpleQueue()
         self._answers: SimpleQueue[Mean | bool | None] = SimpleQueue()
-        self._federation = _AskingFederation(sites, self._ask)
+        self._federation = _AskingFederation(sites, self._ask, minimum_sites)
         self._learn = learn
         self._pending: Question | None = None
         self._thread: threading.Thread | None = None
@@ -100,8 +100,9 @@ class AskingLearner:
 class _AskingFederation:
     """A federation whose sums somebody else makes. Satisfies `feddag.federation.Federation`."""
 
-    def __init__(self, sites: tuple[str, ...], ask: Callable[[Task | Decide], Any]) -> None:
+    def __init__(self, sites: tuple[str, ...], ask: Callable[[Task | Decide], Any], minimum_sites: int) -> None:
         self.sites = sites
+        self.minimum_sites = minimum_sites
         self.local_sites: tuple[Site, ...] = ()
         self.summed = 0
         self.ledger = Ledger()

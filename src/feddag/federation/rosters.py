@@ -9,14 +9,23 @@ before would rest on fewer sites than its policy allows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.refusals import Refusal, RefusedError
 from feddag.files import atomic_write, lock
+
+
+class Split(NamedTuple):
+    """Two groups that the members of a sum fall into: the sum is about one of them alone."""
+
+    key: str
+    """A digest of what makes the groups."""
+    sizes: tuple[int, int]
 
 
 def fewest_sites(
@@ -66,6 +75,8 @@ class RosterLedger:
         """By the digest of an answer: the place of its roster."""
         self.rosters: list[list[str]] = []
         """The distinct member sets so far."""
+        self._split: tuple[list[str], Split] | None = None
+        """The members whose groups were summed, and the groups."""
         self._load()
 
     def read(self) -> list[list[str]]:
@@ -79,6 +90,7 @@ class RosterLedger:
             content = json.loads(self._path.read_bytes()) if self._path.exists() else {"rosters": [], "answers": {}}
             self.rosters = [list(map(str, roster)) for roster in content["rosters"]]
             self._answers = {str(answer): int(place) for answer, place in content["answers"].items()}
+            self._split = _read_split(content["split"]) if "split" in content else None
             if not all(0 <= place < len(self.rosters) for place in self._answers.values()):
                 raise ValueError("an answer has a roster that is not there")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -93,6 +105,7 @@ class RosterLedger:
         members: Collection[str],
         minimum_sites: int,
         others: Iterable[Collection[str]] = (),
+        split: Split | None = None,
     ) -> None:
         """Remember that an answer enters a sum; refuse a second sum for it, or one that leaves too few sites.
 
@@ -102,15 +115,25 @@ class RosterLedger:
             members: Whose answers the sum holds.
             minimum_sites: The fewest sites that any combination of sums may be about.
             others: The members of sums that are known, too, though this table may not be in them.
+            split: The groups of members, where the sum is about one of them alone.
         """
         with open(self._path.with_suffix(".lock"), "wb") as guard:
             lock(guard, f"{self._path}: another study writes down a sum of this table. Try again.")
             self._load()  # another study may have added to it
-            self._enter(site, answer, sorted(members), minimum_sites, [sorted(each) for each in others])
+            self._enter(site, answer, sorted(members), minimum_sites, [sorted(each) for each in others], split)
 
     def _enter(
-        self, site: str, answer: str, roster: list[str], minimum_sites: int, others: Sequence[list[str]]
+        self,
+        site: str,
+        answer: str,
+        roster: list[str],
+        minimum_sites: int,
+        others: Sequence[list[str]],
+        split: Split | None,
     ) -> None:
+        splits = [each for each in (self._split, None if split is None else (roster, split)) if each is not None]
+        if minimum_sites > 1:
+            _check_splits(site, splits, [*self.rosters, *others, roster], minimum_sites)
         place = self._answers.get(answer)
         if place is not None:
             if self.rosters[place] == roster:
@@ -122,11 +145,53 @@ class RosterLedger:
             )
         if roster not in self.rosters:
             known = [*self.rosters, *(each for each in others if each not in self.rosters)]
-            _check(site, known, roster, minimum_sites)
+            _check(site, [*known, *(group for each in splits for group in _groups_like(*each))], roster, minimum_sites)
             self.rosters.append(roster)
         self._answers[answer] = self.rosters.index(roster)
+        self._split = splits[-1] if splits else None
         with atomic_write(self._path) as stream:
-            json.dump({"rosters": self.rosters, "answers": self._answers}, stream)
+            json.dump({"rosters": self.rosters, "answers": self._answers} | _written(self._split), stream)
+
+
+def _written(split: tuple[list[str], Split] | None) -> dict[str, dict[str, object]]:
+    return {} if split is None else {"split": {"members": split[0], **split[1]._asdict()}}
+
+
+def _read_split(content: Mapping[str, Any]) -> tuple[list[str], Split]:
+    one, other = map(int, content["sizes"])
+    return list(map(str, content["members"])), Split(str(content["key"]), (one, other))
+
+
+def _groups_like(members: Sequence[str], split: Split) -> tuple[list[str], list[str]]:
+    """Return groups of the sizes of a split: who is in which makes no difference if all other sums hold all or none."""
+    return list(members[: split.sizes[0]]), list(members[split.sizes[0] :])
+
+
+def _check_splits(
+    site: str, splits: Sequence[tuple[list[str], Split]], rosters: Iterable[list[str]], minimum_sites: int
+) -> None:
+    """Refuse groups that are too small, two ways to fall apart, and sums of some of those who fell apart."""
+    fewest = min((size for _, split in splits for size in split.sizes), default=minimum_sites)
+    if fewest < minimum_sites:
+        raise RefusedError(
+            Refusal.ROSTER,
+            f"Site {site!r}: a group of {fewest} sites is to be summed, and {minimum_sites} are the fewest that are "
+            "allowed. Learn with groups = 1.",
+        )
+    if len({(*members, split.key) for members, split in splits}) > 1:
+        raise RefusedError(
+            Refusal.ROSTER,
+            f"Site {site!r}: the sites of an earlier study fell into two groups, and this one's fall into others. Sums "
+            "of both would tell about the sites that change from group to group. Learn with groups = 1.",
+        )
+    for members, _ in splits:
+        if any(0 < len(set(members) & set(roster)) < len(members) for roster in rosters):
+            raise RefusedError(
+                Refusal.ROSTER,
+                f"Site {site!r}: {', '.join(members)} fall into two groups, and a sum holds some of them alone. "
+                "Together with the groups' sums it would tell about fewer sites than allowed. Learn with groups = 1, "
+                "or with all of them.",
+            )
 
 
 def _check(site: str, known: Sequence[list[str]], roster: list[str], minimum_sites: int) -> None:

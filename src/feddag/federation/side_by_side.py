@@ -66,7 +66,7 @@ class JointTaskSpec(TaskSpec):
             participants: The number of sites in a sum, where these are not all sites.
         """
         answers = {
-            f"*/{_code(task)}/*/{array}": Output(f"{output.discloses}, times the site's weight", None)
+            f"*/{code_of(task)}/*/{array}": Output(f"{output.discloses}, times the site's weight", None)
             for lane in parts
             for task, spec in lane.items()
             for array, output in spec.answers.items()
@@ -102,7 +102,7 @@ class JointTaskSpec(TaskSpec):
 
     def split(self, task: Task) -> Iterator[tuple[int, Task]]:
         """Yield each lane of a joint task, and what it asks."""
-        names, left = [{_code(name): name for name in lane} for lane in self.parts], {*task.numbers, *task.arrays}
+        names, left = [{code_of(name): name for name in lane} for lane in self.parts], {*task.numbers, *task.arrays}
         for key in [name for name in task.numbers if name.count("/") == 1]:
             lane, _, code = key.partition("/")
             if not lane.isdecimal() or int(lane) >= len(self.members) or code not in names[int(lane)]:
@@ -120,13 +120,13 @@ class JointTaskSpec(TaskSpec):
             raise FeddagError(f"{task.name} brings {', '.join(sorted(left))}, which belongs to no learner.")
 
 
-def _code(task: str) -> str:
+def code_of(task: str) -> str:
     """Return a task's name as it may stand in the name of an array."""
     return re.sub("[.-]", "_", task)
 
 
 def _prefix(lane: int, task: str) -> str:
-    return f"{lane}/{_code(task)}"
+    return f"{lane}/{code_of(task)}"
 
 
 class JointSite:

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 
 from feddag.errors import FeddagError
-from feddag.federation.arrays import prefixed, under
 from feddag.federation.audit import AuditLog, Direction
 from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
 from feddag.federation.course import Course, Learn, same_question
 from feddag.federation.identities import SiteIdentity
+from feddag.federation.last_answer import LastAnswer
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
 from feddag.federation.refusals import Refusal, RefusalCount, RefusedError
+from feddag.federation.rosters import Split
 from feddag.federation.row_privacy import RowPrivacy, row_ledgers
 from feddag.federation.secure import Message, SecureSite, from_text, to_text
 from feddag.federation.steps import SUM, Step, read_decisions
@@ -43,41 +44,6 @@ _COURSE, _REFUSALS = "course", "refusals.json"
 
 _MOST_WORDS = 500
 """Characters of what a server may have a site say in its own terminal."""
-
-
-@dataclass
-class _Memory:
-    """What a site remembers of the last task, and what it must have been before."""
-
-    round: int = -1
-    name: str = ""
-    question: str = ""
-    """The digest of what was asked and of all sums before it, in hexadecimal."""
-    answered: int = 0
-    before: Arrays = field(default_factory=dict)
-    after: Arrays = field(default_factory=dict)
-    answer: bytes = b""
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "round": self.round,
-            "name": self.name,
-            "question": self.question,
-            "answered": self.answered,
-        }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        answer = np.frombuffer(self.answer, dtype=np.uint8)
-        return {"answer": answer, **prefixed("before", self.before), **prefixed("after", self.after)}
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any], arrays: Arrays) -> _Memory:
-        return cls(
-            **document,
-            answer=arrays["answer"].tobytes(),
-            before=under("before", arrays),
-            after=under("after", arrays),
-        )
 
 
 class SiteEndpoint:
@@ -142,10 +108,10 @@ class SiteEndpoint:
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
         self._refusals = RefusalCount(folder / _REFUSALS)
-        self._memory = _Memory(after=site.snapshot())
+        self._memory = LastAnswer(after=site.snapshot())
         self._busy = threading.Lock()
         if kept is not None:
-            self._memory = _Memory.of(*kept)
+            self._memory = LastAnswer.of(*kept)
             self._site.restore(self._memory.after)
 
     def _kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
@@ -219,7 +185,7 @@ class SiteEndpoint:
             self._policy.check_task(
                 asked,
                 rounds_answered=self._memory.answered - (self._memory.round == round_),
-                sites=len(task.participants),
+                sites=_fewest(task.participants, spec.site_split(task)),
                 protected=self._terms.secure_sum,
             )
         self._log.declare(spec)
@@ -263,7 +229,8 @@ class SiteEndpoint:
                 raise RefusedError(Refusal.COURSE, f"The server shows another round's sum for round {round_ + 1}.")
             self._secure.check_sum(step.result)
             if self._name in step.members and not self._secure.stands_for(round_):
-                self._table.enter(self._name, self._answer_digest(), step.members, 1)  # it is out, whatever we think
+                # it is out, whatever we think
+                self._table.enter(self._name, self._answer_digest(), step.members, 1, split=memory.split)
 
     def _check_question(self, task: Task, message: bytes, round_: Any, decisions: Mapping[str, bool]) -> bytes:
         """Refuse all but what the study's learner asks now; return the digest of the question."""
@@ -326,7 +293,10 @@ class SiteEndpoint:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 
     def _answer_digest(self) -> str:
-        return hashlib.sha256(self._memory.name.encode() + b"\0" + self._memory.answer).hexdigest()
+        """Identify the last answer; one of no weight, which is the same to many questions, by its question."""
+        memory = self._memory
+        question = b"" if decode_answer(memory.answer).weight else bytes.fromhex(memory.question)
+        return hashlib.sha256(memory.name.encode() + b"\0" + question + memory.answer).hexdigest()
 
     def _enter_sum(self, members: list[str]) -> None:
         """Refuse a sum of other sites than the policy, the task and all earlier sums of the table allow."""
@@ -335,7 +305,7 @@ class SiteEndpoint:
         if self._tasks[self._memory.name].every_site and len(members) < len(self._terms.sites):
             raise RefusedError(Refusal.ROSTER, f"A sum of {self._memory.name} must hold every site of the study.")
         fewest = max(self._policy.minimum_sites, self._terms.minimum_sites)
-        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters)
+        self._table.enter(self._name, self._answer_digest(), members, fewest, self._course.rosters, self._memory.split)
 
     def _reveal(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log_protection("in", self._memory.round, content["unmask"])
@@ -364,7 +334,10 @@ class SiteEndpoint:
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Whether the policy allows a sum of those that are really in it, whatever the server had announced."""
         self._policy.check_task(
-            self._memory.name, rounds_answered=self._memory.answered - 1, sites=len(sites), protected=True
+            self._memory.name,
+            rounds_answered=self._memory.answered - 1,
+            sites=_fewest(sites, self._memory.split),
+            protected=True,
         )
 
     def _protection(self) -> SecureSite:
@@ -403,11 +376,12 @@ class SiteEndpoint:
         else:
             answer = replace(answer, arrays={name: _finite(array) for name, array in answer.arrays.items()})
         encoded = encode_answer(answer)
-        memory = _Memory(
+        memory = LastAnswer(
             round=round_,
             name=task.name,
             question=question.hex(),
             answered=memory.answered + 1,
+            split=self._of_study(spec.site_split(task)),
             before=before,
             after=self._site.snapshot(),
             answer=encoded,
@@ -415,6 +389,10 @@ class SiteEndpoint:
         save_checkpoint(self._path, {"data": self._data, **memory.document()}, memory.arrays())
         self._memory = memory
         return encoded
+
+    def _of_study(self, split: Split | None) -> Split | None:
+        """Tell groups of this study from those of others: what a method makes of the rows depends on the study."""
+        return split and split._replace(key=f"{self._terms.study}/{split.key}")
 
     @property
     def numbers_per_value(self) -> float:
@@ -441,6 +419,11 @@ _REQUESTS: Mapping[str, Callable[[SiteEndpoint, Mapping[str, Any]], dict[str, An
 
 _OF_THE_SUM = ("accept", "mask", "confirm", "reveal")
 """Requests whose messages other participants have made."""
+
+
+def _fewest(sites: Sequence[object], split: Split | None) -> int:
+    """Return how many sites a sum is about: of two groups, the smaller one."""
+    return len(sites) if split is None else min(split.sizes)
 
 
 def _finite(array: np.ndarray) -> np.ndarray:

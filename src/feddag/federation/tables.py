@@ -20,7 +20,7 @@ from jaxtyping import Float, UInt64
 
 from feddag.errors import FeddagError
 from feddag.federation.released_numbers import NumberBudget
-from feddag.federation.rosters import RosterLedger
+from feddag.federation.rosters import RosterLedger, Split
 from feddag.files import atomic_write
 from feddag.silos import Silo
 
@@ -96,11 +96,12 @@ class TableMemory:
         members: Collection[str],
         minimum_sites: int,
         others: Iterable[Collection[str]] = (),
+        split: Split | None = None,
     ) -> None:
         """Remember that an answer enters a sum, as `RosterLedger.enter`."""
         known = [*others, *(roster for ledger in self._rosters for roster in ledger.read())]
         for ledger in self._rosters:
-            ledger.enter(site, answer, members, minimum_sites, known)
+            ledger.enter(site, answer, members, minimum_sites, known, split)
 
 
 def table_folders(tables: Path, silo: Silo) -> list[Path]:

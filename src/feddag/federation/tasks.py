@@ -16,6 +16,7 @@ import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.protocol import Arrays, Federation, Task, unknown_task
+from feddag.federation.rosters import Split
 
 LARGEST_PARAMETER = 1e9
 """The largest parameter of a model: its fourth power still fits single precision, and no fit comes near it."""
@@ -151,6 +152,11 @@ class TaskSpec:
         """Say what an array of the answer discloses; an empty text where nothing was declared."""
         output = self._output(array)
         return "" if output is None else output.discloses
+
+    def site_split(self, task: Task) -> Split | None:
+        """Say into which groups sites fall, where the sum is about one of them alone; `None` if it is about all."""
+        del task
+        return None
 
     def check_task(self, site: str, task: Task, sites: int) -> None:
         """Refuse a task that brings what the declaration does not allow.

@@ -81,7 +81,8 @@ def decode_answer(message: bytes, limit: int = MOST_BYTES) -> Answer:
     """Read an answer, or refuse the bytes."""
     header, arrays = _decoded("answer", message, limit)
     weight = _finite("the weight", header["weight"])
-    _must(weight > 0, f"its weight is {weight}")
+    _must(weight >= 0, f"its weight is {weight}")
+    _must(weight > 0 or not any(array.any() for array in arrays.values()), "its weight is 0, and its arrays are not")
     return Answer(weight, arrays)
 
 

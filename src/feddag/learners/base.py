@@ -243,7 +243,7 @@ class Learner(BaseEstimator, ABC):
         return self
 
     def with_sites(self, sites: int) -> Self:
-        """Return an unfitted copy for a study with so many sites."""
+        """Return an unfitted copy for a replicate, or a trial, of a study with so many sites."""
         del sites
         return cast(Self, clone(self))
 
@@ -280,6 +280,18 @@ class Learner(BaseEstimator, ABC):
     @property
     def confounded_edges(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """Edges of which the learner says that a hidden common cause is `likely`, or `possible`."""
+        check_is_fitted(self)
+        return {}
+
+    @property
+    def groups_in_words(self) -> str:
+        """Whether sites fall into groups with different graphs; empty unless the learner was to find out."""
+        check_is_fitted(self)
+        return ""
+
+    @property
+    def graphs_of_groups(self) -> dict[str, CausalGraph]:
+        """The graphs of such groups, by words for each group."""
         check_is_fitted(self)
         return {}
 

@@ -34,6 +34,11 @@ class FederatedLearner(Learner):
         """The most rounds, of a method whose rounds all ask the same; `None` where the data decide what is asked."""
         return None
 
+    @property
+    def fewest_in_group(self) -> int | None:
+        """The fewest sites of a group that may get a graph of its own; `None` where sums are about all sites."""
+        return None
+
     @abstractmethod
     def site(self, silo: Silo, position: int) -> Site:
         """Return the side that stays with the rows. `position` is the site's place among all sites."""

@@ -84,6 +84,13 @@ class GraphDrawing:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A further graph, as a plain picture."""
+
+    graph: CausalGraph
+
+
+@dataclass(frozen=True)
 class Matrix:
     """The graph as a matrix: causes in rows, effects in columns, both in the order of the drawing."""
 
@@ -104,7 +111,7 @@ class Columns:
     parts: tuple[tuple[Block, ...], ...]
 
 
-Block = Subheading | Paragraph | Bullets | Code | Table | GraphDrawing | Matrix | Courses | Columns
+Block = Subheading | Paragraph | Bullets | Code | Table | GraphDrawing | Picture | Matrix | Courses | Columns
 Kind = TypeVar("Kind")
 
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from feddag.drawing.charts import Chart
 from feddag.drawing.formats import format_value
+from feddag.drawing.graph_svg import draw_svg
 from feddag.drawing.scales import line_width
 from feddag.reports.blocks import Courses, GraphDrawing, Report, Table, is_number
 from feddag.reports.chart_svg import chart_svg
@@ -74,6 +75,7 @@ def _environment() -> Environment:
         "cells": _cells,
         "chart_svg": chart_svg,
         "format_value": format_value,
+        "draw_svg": draw_svg,
         "graph_svg": graph_svg,
         "heat_map_svg": heat_map_svg,
         "line_width": line_width,

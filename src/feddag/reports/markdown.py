@@ -46,6 +46,8 @@ def _render(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind of
             return _courses(block)
         case GraphDrawing():
             return _graph_drawing(block)
+        case blocks.Picture(graph):
+            return "\n".join(f"- {plain(str(edge))}" for edge in graph.marked_edges) or "No edges."
         case Matrix():
             return _matrix(block)
 

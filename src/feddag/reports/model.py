@@ -30,6 +30,7 @@ from feddag.reports.blocks import (
     GraphDrawing,
     Matrix,
     Paragraph,
+    Picture,
     Report,
     Section,
     Subheading,
@@ -138,14 +139,27 @@ def _seconds(run: Run) -> float:
 
 def _graph(run: Run, drawing: GraphDrawing) -> list[Block]:
     if not drawing.edges:
-        return [Paragraph("No edges were found.", "note"), drawing]
+        return [Paragraph("No edges were found.", "note"), drawing, *_groups(run)]
     undirected = drawing.graph.edge_count > len(drawing.graph.edges)
     text = "Causes stand above their effects."
     if undirected and drawing.graph.edges:
         text = "Where there is an arrow, the cause stands above its effect. Other lines have no order."
     elif undirected:
         text = "No edge goes from a cause to its effect: what stands above or below means nothing."
-    return [Paragraph(text, "note"), drawing]
+    return [Paragraph(text, "note"), drawing, *_groups(run)]
+
+
+def _groups(run: Run) -> list[Block]:
+    """Draw the graphs of groups of sites, where the method was to find such."""
+    learner = run.result()
+    if not learner.groups_in_words:
+        return []
+    blocks: list[Block] = [Subheading("Groups of sites"), Paragraph(learner.groups_in_words)]
+    if learner.graphs_of_groups:
+        blocks.append(Paragraph("The graph above is that of all sites together.", "note"))
+    for words, graph in learner.graphs_of_groups.items():
+        blocks += [Paragraph(words, "note"), Picture(graph)]
+    return blocks
 
 
 def _effects_table(run: Run) -> pd.DataFrame | None:

@@ -272,7 +272,7 @@ def _replicate(
         tables = [draw_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
     else:
         tables = silos.subset(position for position in range(len(silos)) if position != which.number)
-        learner = learner.with_sites(len(tables))
+    learner = learner.with_sites(len(tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)  # rows drawn twice depend on each other
         return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency

@@ -40,9 +40,9 @@ ANY_SITES = "[federation]\nminimum_sites = 1\n"
 """Sites may leave and come back at any time: sums may then tell about single sites, to whoever compares them."""
 
 
-def study_of(method=LINEAR, *, secure=True, more=""):
-    variables = "\n".join(f'{name} = "continuous"' for name in SIMULATION.silos[0].columns)
-    sites = "\n".join(f"[sites.{name}]" for name in NAMES)
+def study_of(method=LINEAR, *, secure=True, more="", silos=SIMULATION.silos):
+    variables = "\n".join(f'{name} = "continuous"' for name in silos[0].columns)
+    sites = "\n".join(f"[sites.{silo.name}]" for silo in silos)
     return Study.parse(
         f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n{sites}\n'
         f"[privacy]\nsecure_sum = {str(secure).lower()}\n{more}"
@@ -52,8 +52,9 @@ def study_of(method=LINEAR, *, secure=True, more=""):
 class Net:
     """All sites of a study in folders of their own, any of which can be killed and started again."""
 
-    def __init__(self, folder: Path, study: Study) -> None:
+    def __init__(self, folder: Path, study: Study, silos=SIMULATION.silos) -> None:
         self.folder, self.study = folder, study
+        self.identities = {each.name: IDENTITIES.get(each.name) or AUTHORITY.identify(each.name) for each in silos}
         fewest = min(Policy.minimum_sites, study.federation.minimum_sites)
         self.policy = Policy(
             unprotected_sums=not study.privacy.secure_sum,
@@ -65,7 +66,7 @@ class Net:
         self.let_through()
         self.requests: list[tuple[str, str]] = []
         self.told: list[str] = []
-        for silo in SIMULATION.silos:
+        for silo in silos:
             self.start(silo)
 
     def let_through(self) -> None:
@@ -83,7 +84,7 @@ class Net:
             table,
             self.memory(silo.name),
             self.folder / silo.name / "tables",
-            IDENTITIES[silo.name],
+            self.identities[silo.name],
             self.policy,
             lambda text: self.told.append(f"{silo.name}: {text}"),
         )
@@ -99,17 +100,17 @@ class Net:
 
         return called
 
-    def server(self, sites=NAMES) -> ServerEndpoint:
-        calls = {site: self.call(site) for site in sites}
+    def server(self, sites=None) -> ServerEndpoint:
+        calls = {site: self.call(site) for site in (self.sites if sites is None else sites)}
         return build_server(self.study, calls, self.folder, Trust(AUTHORITY.root), self.told.append)
 
     def run(self, server):
         return run_study(self.study, server, lambda status: None, self.told.append)
 
-    def learn(self, sites=NAMES):
+    def learn(self, sites=None):
         server = self.server(sites)
         return self.run(server).learner, server
 
 
-def in_process(study):
-    return study.learner().fit(study.silos({silo.name: silo.to_frame() for silo in SIMULATION.silos}))
+def in_process(study, silos=SIMULATION.silos):
+    return study.learner().fit(study.silos({silo.name: silo.to_frame() for silo in silos}))

@@ -34,7 +34,8 @@ _REMEDIES = {
     EVERYWHERE: _DECIDE,
     TOGETHER: _DECIDE,
     VARYING: "Either these sites have another graph, or something about their rows is not as the search assumes it. "
-    "Each such site reads in its own terminal which edges do not fit; learn from the others without them, and compare.",
+    "Each such site reads in its own terminal which edges do not fit; {} learn from the others without them, and "
+    "compare.",
     OUTLIERS: "Mend these values, declare them missing or, if they are right, take logarithms.",
 }
 _CERTAIN = 4.0
@@ -220,13 +221,15 @@ def _rounded(shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]
     return np.round(shares, 6)
 
 
-def failed_checks(table: pd.DataFrame) -> tuple[FailedCheck, ...]:
+def failed_checks(table: pd.DataFrame, *, looked_for_groups: bool = False) -> tuple[FailedCheck, ...]:
     """Put the checks that failed into words, those of a kind together."""
+    groups = "" if looked_for_groups else "if there are three or more, learn with groups=2, or"
     found: list[FailedCheck] = []
     for check, remedy in _REMEDIES.items():
         variables = table.variables[table.check.eq(check) & table.failed.eq(True)].tolist()
         if variables:
-            found.append(FailedCheck(_in_words(check, variables), remedy))
+            said = " ".join(remedy.format(groups).split()) if check == VARYING else remedy
+            found.append(FailedCheck(_in_words(check, variables), said))
     return tuple(found)
 
 

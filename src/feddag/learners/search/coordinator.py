@@ -14,6 +14,7 @@ import pandas as pd
 from jaxtyping import Int8
 
 from feddag.federation import Federation
+from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
@@ -23,6 +24,7 @@ from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.confounding import mark_confounding
 from feddag.learners.search.directions import Directions, Edge, find_better, weigh
 from feddag.learners.search.equivalents import refine_class
+from feddag.learners.search.groups import FEWEST, Groups, find_groups
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import joint_score, refine
 from feddag.learners.search.scores import OwnScores, Scores
@@ -40,7 +42,7 @@ class SearchRound:
 
     round: int
     stage: str
-    """The stage that asked: order, refinement, directions, checks, or hidden causes."""
+    """The stage that asked: order, refinement, directions, checks, hidden causes, or groups; and the group's name."""
     families: int
     """The number of families scored so far."""
     edges: int | None
@@ -88,10 +90,16 @@ class SearchCoordinator:
         equal_noise: bool,
         clock: Callable[[], float],
         scores: Scores | None = None,
+        history: SearchHistory | None = None,
+        group: str = "",
     ) -> None:
-        """Stand ready; `scores` are those that `sharing` stands for, unless they are given."""
+        """Stand ready; `scores` are those that `sharing` stands for, unless they are given.
+
+        The search of a group goes on with the `history` of the one before it, and names itself in each stage.
+        """
         nodes = len(knowledge.allowed)
-        self.history = SearchHistory()
+        self.history = SearchHistory() if history is None else history
+        self._group = group
         self.after_round: Callable[[SearchRound], None] = lambda _: None
         """Called after each round, once its answers are kept."""
         self._federation = federation
@@ -106,6 +114,11 @@ class SearchCoordinator:
         kind = OwnScores if equal_noise else by_sharing[sharing]
         self.scores: Scores = scores or kind(nodes, self._ask, sites)
         self._orders = OrderSearch(self.scores, knowledge)
+
+    @property
+    def minimum_sites(self) -> int:
+        """The fewest sites that a number may be about."""
+        return getattr(self._federation, "minimum_sites", 1)
 
     def run(
         self, start: list[int] | None, restarts: int, time_budget: float | None, rng: np.random.Generator
@@ -172,6 +185,14 @@ class SearchCoordinator:
         checks = self.scores.check(dag)
         self._report_round()
         return checks
+
+    def find_groups(self, dag: Int8[np.ndarray, "node node"]) -> Groups | None:
+        """Say whether the sites fall into two groups with different graphs, both of enough sites."""
+        self._stage = "groups"
+        answer = self.scores.votes(dag)
+        self._report_round()
+        fewest = max(FEWEST, self.minimum_sites)
+        return find_groups(dag, answer, len(self._federation.sites), fewest, self._knowledge)
 
     def mark_confounding(
         self, dag: Int8[np.ndarray, "node node"], directions: Directions, checks: Checks, confidence: float
@@ -242,7 +263,7 @@ class SearchCoordinator:
         self.history.rounds.append(
             SearchRound(
                 round=len(self.history.rounds) + 1,
-                stage=self._stage,
+                stage=" ".join(filter(None, (self._stage, self._group))),
                 families=self.scores.families,
                 edges=None if best is None else int(best.dag.sum()),
                 score=None if best is None else best.score,
@@ -260,4 +281,34 @@ class SearchCoordinator:
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
         """Take over a snapshot."""
         self.scores.restore(document["scores"], arrays)
-        self.history = SearchHistory([SearchRound(**each) for each in document["rounds"]])
+        self.history.rounds[:] = [SearchRound(**each) for each in document["rounds"]]
+
+
+class Searches:
+    """The search of all sites and those of their groups, kept together: each begins when those before it have ended."""
+
+    def __init__(self, first: SearchCoordinator) -> None:
+        self._coordinators = [first]
+        self._kept: dict[int, tuple[dict[str, Any], Arrays]] = {}
+        """By their place, the snapshots of searches that have not begun again yet."""
+
+    def add(self, coordinator: SearchCoordinator) -> None:
+        """Begin a further search, or take it up where it was."""
+        kept = self._kept.pop(len(self._coordinators), None)
+        self._coordinators.append(coordinator)
+        if kept is not None:
+            coordinator.restore(*kept)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return all that sites have answered, and the rounds so far."""
+        found = dict(enumerate(each.snapshot() for each in self._coordinators)) | self._kept
+        arrays: dict[str, np.ndarray] = {}
+        for place, (_, its) in found.items():
+            arrays |= prefixed(str(place), its)
+        return {"searches": [found[place][0] for place in sorted(found)]}, arrays
+
+    def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
+        """Take over a snapshot."""
+        for place, its in enumerate(document["searches"]):
+            self._kept[place] = its, under(str(place), arrays)
+        self._coordinators[0].restore(*self._kept.pop(0))

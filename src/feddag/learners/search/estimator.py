@@ -24,13 +24,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
+from jaxtyping import Bool, Int8
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from feddag import constraints
 from feddag.errors import FeddagError
 from feddag.federation import Federation, Site
+from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.graphs import CausalGraph
@@ -41,8 +42,19 @@ from feddag.learners.failed_checks import FailedCheck
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
-from feddag.learners.search.coordinator import SearchCoordinator, SearchHistory, SearchRound
+from feddag.learners.search.coordinator import Found, SearchCoordinator, Searches, SearchHistory, SearchRound
 from feddag.learners.search.directions import LIKELY, POSSIBLE, RULED_OUT, EdgeEvidence
+from feddag.learners.search.groups import (
+    FEWEST,
+    GROUP_TASKS,
+    GroupFederation,
+    GroupGraph,
+    SiteInGroups,
+    confirmed,
+    describe_groups,
+    group_tasks,
+    words_of,
+)
 from feddag.learners.search.interventions import SiteWithExperiments
 from feddag.learners.search.mixed import MOST_LEVELS, MixedMechanisms
 from feddag.learners.search.refinement import edge_scores, joint_score
@@ -52,6 +64,20 @@ from feddag.learners.status import Status
 from feddag.regression.views import MOST_ROWS, evenly_spaced
 from feddag.silos import Silo
 from feddag.silos.variable_types import KINDS, Kind
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What one search brings."""
+
+    best: Found
+    found: list[Found]
+    sure: Int8[np.ndarray, "node node"]
+    """The edges that are surely there."""
+    dag: CausalGraph
+    graph: CausalGraph
+    edge_evidence: pd.DataFrame
+    checks: pd.DataFrame
 
 
 @dataclass(eq=False, repr=False)
@@ -78,6 +104,8 @@ class EvidenceSearch(FederatedLearner):
             evidence and by its standard error; the edge is undirected otherwise. `edge_evidence_` says by the same rule
             which edges are surely there.
         keep_doubtful: Whether `graph_` also has the edges that are not surely there.
+        groups: With 2, the sites may fall into two groups of three or more with different graphs: if the rows of sites
+            by themselves say so, each group gets a search of its own (`group_graphs_`).
         latent: Hidden common causes. `"mark"`: the graph assumes none, and `edge_evidence_` says for each edge whether
             one is ruled out, possible or likely. `"allow"`: besides, `graph_` is a partial ancestral graph (PAG), in
             which an edge says only what holds whoever may be hidden.
@@ -108,6 +136,8 @@ class EvidenceSearch(FederatedLearner):
             where it is so), in which variables some sites differ (`figure`: the log-evidence; `sites`: how many surely
             do), whether they do in ways that tell no direction, and which have other causes at some `sites`. `fit`
             warns of those that `failed`.
+        group_graphs_: With `groups=2`, the `GroupGraph` of each of two groups of sites with different graphs; empty if
+            sites do not fall apart. All other attributes are about the common graph.
         score_: The total score of `dag_`: negative log-evidence per row, up to a constant.
         history_: What happened, round by round.
 
@@ -122,7 +152,7 @@ class EvidenceSearch(FederatedLearner):
     """
 
     kinds: ClassVar = frozenset(KINDS)
-    task_specs: ClassVar = TASKS
+    task_specs: ClassVar = (*TASKS, *GROUP_TASKS)
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("auto", "graph", "all")),
         "noise": constraints.one_of(("free", "equal")),
@@ -132,6 +162,7 @@ class EvidenceSearch(FederatedLearner):
         **knowledge.CONSTRAINTS,
         "confidence": constraints.number("a number from 0.5 to less than 1", lambda value: 0.5 <= value < 1),
         "keep_doubtful": constraints.boolean,
+        "groups": constraints.Constraint("1 or 2", lambda value: constraints.is_whole(value, 1) and value <= 2),
         "latent": constraints.one_of(("mark", "allow")),
         "seed": SEED,
         "workers": WORKERS,
@@ -141,6 +172,7 @@ class EvidenceSearch(FederatedLearner):
     edge_evidence_: pd.DataFrame = field(init=False)
     edge_frequencies_: pd.DataFrame = field(init=False)
     checks_: pd.DataFrame = field(init=False)
+    group_graphs_: tuple[GroupGraph, ...] = field(init=False)
     score_: float = field(init=False)
     history_: SearchHistory = field(init=False)
 
@@ -156,6 +188,7 @@ class EvidenceSearch(FederatedLearner):
     exogenous: Sequence[str] = ()
     confidence: float = 0.95
     keep_doubtful: bool = False
+    groups: int = 1
     latent: Literal["mark", "allow"] = "mark"
     seed: int = 0
     workers: int | None = None
@@ -165,6 +198,11 @@ class EvidenceSearch(FederatedLearner):
         super().check_federation(sites, columns)
         if self.start is not None and sorted(self.start) != sorted(columns):
             raise FeddagError(f"start must have every variable once: {', '.join(columns)}. Got {self.start!r} instead.")
+        if self.groups > 1 and sites < 2 * FEWEST:
+            raise FeddagError(
+                f"Two groups of sites need at least {2 * FEWEST} sites, {FEWEST} in each. Got {sites} instead. Learn "
+                "with groups=1."
+            )
 
     def log_evidence(self, silos: Any, graph: CausalGraph) -> float:
         """Return the log-evidence of a DAG, as a mean per row and up to a constant. The higher, the better."""
@@ -200,12 +238,14 @@ class EvidenceSearch(FederatedLearner):
         """Return the side that scores families on its own rows."""
         del position
         self.check_kinds(dict(zip(silo.columns, silo.kinds, strict=True)))
+        if silo.targets is None and not any(kind.discrete for kind in silo.kinds):
+            silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
         if silo.targets is None:
-            if not any(kind.discrete for kind in silo.kinds):
-                silo = silo.with_rows(evenly_spaced(silo.rows, MOST_ROWS))
-            return self._mechanisms(silo)
-        self.check_interventions(silo.is_experimental, silo.columns)
-        return SiteWithExperiments(silo, silo.targets, self._mechanisms)
+            site = self._mechanisms(silo)
+        else:
+            self.check_interventions(silo.is_experimental, silo.columns)
+            site = SiteWithExperiments(silo, silo.targets, self._mechanisms)
+        return SiteInGroups(site, silo.columns, silo.rows) if self.groups > 1 else site
 
     @property
     def _compares(self) -> bool:
@@ -235,7 +275,17 @@ class EvidenceSearch(FederatedLearner):
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
         """Return the tasks of this search, with bounds for so many columns."""
-        return search_tasks(len(columns), compare=self._compares)
+        found = search_tasks(len(columns), compare=self._compares)
+        return found | (group_tasks(len(columns), sites, found) if self.groups > 1 else {})
+
+    @property
+    def fewest_in_group(self) -> int | None:
+        """Groups have three sites or more."""
+        return FEWEST if self.groups > 1 else None
+
+    def with_sites(self, sites: int) -> Self:
+        """Return an unfitted copy that looks for no groups: from other rows, other sites would be in them."""
+        return super().with_sites(sites).set_params(groups=1)
 
     @property
     def takes_interventions(self) -> bool:
@@ -245,46 +295,69 @@ class EvidenceSearch(FederatedLearner):
     @property
     def used_tasks(self) -> Sequence[TaskSpec]:
         """The tasks of this search; they depend on `sharing`."""
-        names = search_tasks(2, compare=self._compares)
+        names = self.tasks(("cause", "effect"), 2)
         return [task for task in self.task_specs if task.name in names]
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
-        """Search, weigh each edge, and set the learned attributes."""
+        """Search, weigh each edge, and set the learned attributes; then for each group of sites, if there are two."""
         with threadpool_limits(1):
             coordinator = self._coordinator(federation, columns, lambda: context.seconds)
-            checkpointer = context.checkpointer(coordinator, federation)
+            searches = Searches(coordinator)
+            checkpointer = context.checkpointer(searches, federation)
             coordinator.after_round = lambda round_: checkpointer.after_round(_status(round_))
-            start = None if self.start is None else [columns.index(name) for name in self.start]
-            rng = np.random.default_rng(self.seed)
-            best, found = coordinator.run(start, self.restarts, self.time_budget, rng)
-            scores = edge_scores(coordinator.scores, self.knowledge_of(columns), best.dag)
-            directions = coordinator.weigh(best.dag, self.confidence)
-            # over a network no number of sites is told of that is below the study's smallest group
-            checks = coordinator.check(best.dag).told_of(getattr(federation, "minimum_sites", 1))
-            directions = directions.doubt(checks.doubts(best.dag), self.knowledge_of(columns))
-            directions = directions.with_sites(checks.standing)
-            # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
-            absent = [] if self.keep_doubtful else directions.doubtful
-            directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
-            pag = None
-            if self.latent == "allow":
-                pag = coordinator.find_pag(best.dag, directions, absent)
-                directions = directions.if_any_may_be_hidden(self.knowledge_of(columns))
+            common = self._search(coordinator, columns)
+            groups = coordinator.find_groups(common.best.dag) if self.groups > 1 else None
+            federations = [] if groups is None else [GroupFederation(federation, groups, k) for k in (0, 1)]
+            found = []
+            for number, its_sites in enumerate(federations):
+                of_group = self._coordinator(
+                    its_sites,
+                    columns,
+                    lambda: context.seconds,
+                    history=coordinator.history,
+                    group=f"of group {number + 1}",
+                )
+                of_group.after_round = coordinator.after_round
+                searches.add(of_group)
+                found.append(self._search(of_group, columns))
             checkpointer.save()
-        self.dag_ = CausalGraph(best.dag, columns, scores)
-        reported = directions.graph if self.keep_doubtful else directions.sure_edges()
-        self.graph_ = CausalGraph(reported, columns, scores)
-        if pag is not None:
-            self.graph_ = CausalGraph.from_marks(pag, columns, scores)
-        self.edge_evidence_ = directions.table(columns)
-        self.checks_ = checks.table(columns, best.dag, alike=self.sharing == "all")
-        self.edge_frequencies_ = edge_table(np.mean([each.dag for each in found], axis=0), columns)
-        self.score_ = best.score
+        self.dag_, self.graph_, self.edge_evidence_ = common.dag, common.graph, common.edge_evidence
+        self.checks_ = common.checks
+        self.edge_frequencies_ = edge_table(np.mean([each.dag for each in common.found], axis=0), columns)
+        self.group_graphs_ = ()
+        if groups is not None and confirmed([each.sure for each in found], [each.best.dag for each in found]):
+            named = zip(groups.sizes, words_of(groups, columns), found, strict=True)
+            self.group_graphs_ = tuple(
+                GroupGraph(sites, words, each.graph, each.dag, each.edge_evidence) for sites, words, each in named
+            )
+        self.score_ = common.best.score
         self.history_ = coordinator.history
         self.communication_ = federation.ledger
 
+    def _search(self, coordinator: SearchCoordinator, columns: Sequence[str]) -> _Outcome:
+        """Search, weigh each edge, and check the assumptions."""
+        start = None if self.start is None else [columns.index(name) for name in self.start]
+        knowledge = self.knowledge_of(columns)
+        best, found = coordinator.run(start, self.restarts, self.time_budget, np.random.default_rng(self.seed))
+        scores = edge_scores(coordinator.scores, knowledge, best.dag)
+        directions = coordinator.weigh(best.dag, self.confidence)
+        # over a network no number of sites is told of that is below the study's smallest group
+        checks = coordinator.check(best.dag).told_of(coordinator.minimum_sites)
+        directions = directions.doubt(checks.doubts(best.dag), knowledge).with_sites(checks.standing)
+        # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
+        absent = [] if self.keep_doubtful else directions.doubtful
+        directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
+        graph = CausalGraph(directions.graph if self.keep_doubtful else directions.sure_edges(), columns, scores)
+        if self.latent == "allow":
+            pag = coordinator.find_pag(best.dag, directions, absent)
+            directions = directions.if_any_may_be_hidden(knowledge)
+            graph = CausalGraph.from_marks(pag, columns, scores)
+        table = checks.table(columns, best.dag, alike=self.sharing == "all")
+        dag = CausalGraph(best.dag, columns, scores)
+        return _Outcome(best, found, directions.sure_edges(), dag, graph, directions.table(columns), table)
+
     def _coordinator(
-        self, federation: Federation, columns: Sequence[str], clock: Callable[[], float]
+        self, federation: Federation, columns: Sequence[str], clock: Callable[[], float], **further: Any
     ) -> SearchCoordinator:
         return SearchCoordinator(
             federation,
@@ -292,6 +365,7 @@ class EvidenceSearch(FederatedLearner):
             sharing=self.sharing,
             equal_noise=self.noise == "equal",
             clock=clock,
+            **further,
         )
 
     @property
@@ -327,10 +401,22 @@ class EvidenceSearch(FederatedLearner):
         return {state: tuple(zip(each.cause, each.effect, strict=True)) for state, each in by_state.items()}
 
     @property
+    def groups_in_words(self) -> str:
+        """Whether sites fall into two groups, and in which edges these differ."""
+        check_is_fitted(self)
+        return describe_groups(self.group_graphs_) if self.groups > 1 else ""
+
+    @property
+    def graphs_of_groups(self) -> dict[str, CausalGraph]:
+        """The graph of each of two groups."""
+        check_is_fitted(self)
+        return {each.heading(k): each.graph for k, each in enumerate(self.group_graphs_, start=1)}
+
+    @property
     def failed_checks(self) -> tuple[FailedCheck, ...]:
         """What speaks against the assumptions."""
         check_is_fitted(self)
-        return failed_checks(self.checks_)
+        return failed_checks(self.checks_, looked_for_groups=self.groups > 1)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return the evidence of each edge, and the checks of assumptions."""
@@ -347,7 +433,10 @@ class EvidenceSearch(FederatedLearner):
             "rounds": [asdict(each) for each in self.history_.rounds],
             "edge_evidence": self.edge_evidence_.to_dict("records"),
             "checks": self.checks_.to_dict("records"),
+            "groups": [each.document() for each in self.group_graphs_],
         }
+        for k, each in enumerate(self.group_graphs_):
+            arrays |= prefixed(f"group {k}", each.arrays())
         return document, arrays | {"dag": self.dag_.adjacency, "edge_frequencies": self.edge_frequencies_.to_numpy()}
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> Self:
@@ -359,6 +448,10 @@ class EvidenceSearch(FederatedLearner):
         self.history_ = SearchHistory([SearchRound(**each) for each in document["rounds"]])
         self.edge_evidence_ = pd.DataFrame(document["edge_evidence"], columns=list(EdgeEvidence._fields))
         self.checks_ = pd.DataFrame(document["checks"], columns=list(CHECK_COLUMNS))
+        self.group_graphs_ = tuple(
+            GroupGraph.of(each, under(f"group {k}", arrays), document["columns"])
+            for k, each in enumerate(document["groups"])
+        )
         return self
 
 

@@ -20,7 +20,7 @@ from feddag.learners.bitsets import parents_of
 from feddag.learners.search import tasks
 from feddag.learners.search.scores import Family, as_rows
 
-_ODDS = 19.0
+ODDS = 19.0
 """A site says that another graph fits it better from these odds on; all that it might have said share them."""
 _LOOKED_AT = 2
 """So many further causes of each variable that quick regressions find most helpful."""
@@ -39,7 +39,7 @@ class _Change(NamedTuple):
 def answer_graph_fit(site: Site, task: Task, columns: Sequence[str], rows: int) -> Answer:
     """Say which edges a site's rows speak for, and which variables have other causes there; and tell its operator."""
     dag = task.arrays["dag"].astype(np.int8)
-    judge = _Judge(site, task.arrays["dag"], rows)
+    judge = Judge(site, task.arrays["dag"], rows)
     now = list(enumerate(parents_of(dag)))
     without = [(int(j), now[j][1] & ~(1 << int(i))) for i, j in np.argwhere(dag)]
     added, turned = list(_with_one_more(dag, now, judge, columns)), list(_turned(dag, now, columns))
@@ -52,7 +52,7 @@ def answer_graph_fit(site: Site, task: Task, columns: Sequence[str], rows: int) 
     lost = np.array([-gain([family]) for family in without])
     gains = np.array([gain(change.families) for change in changes])
     # a prior that any of these graphs is as likely as another, and all together as likely as the common one
-    telling = gains > np.log(_ODDS * max(len(dag) * (len(dag) - 1), 1))
+    telling = gains > np.log(ODDS * max(len(dag) * (len(dag) - 1), 1))
     misfit = np.zeros(len(dag))
     misfit[[changes[k].variable for k in np.flatnonzero(telling)]] = 1
     notes = [
@@ -79,7 +79,7 @@ def _strongest_of_each(changes: Sequence[_Change], gains: np.ndarray, telling: n
     return sorted(best.values())
 
 
-class _Judge:
+class Judge:
     """Scores families by one site's rows alone."""
 
     def __init__(self, site: Site, reference: np.ndarray, rows: int) -> None:
@@ -109,7 +109,7 @@ class _Judge:
 
 
 def _with_one_more(
-    dag: Int8[np.ndarray, "node node"], now: Sequence[Family], judge: _Judge, columns: Sequence[str]
+    dag: Int8[np.ndarray, "node node"], now: Sequence[Family], judge: Judge, columns: Sequence[str]
 ) -> Iterator[_Change]:
     """List the graphs with a further edge that quick regressions find best."""
     descendants = nx.to_numpy_array(nx.transitive_closure_dag(nx.DiGraph(dag))) > 0

@@ -104,6 +104,7 @@ class Scores(ABC):
         self._differences: dict[str, Differences] = {}
         self._compared: dict[str, Comparison] = {}
         self._checked: dict[str, Checks] = {}
+        self._votes: dict[str, dict[str, np.ndarray]] = {}
         self._under_way: dict[str, dict[str, np.ndarray]] = {}
         """Answers of what takes several rounds, until it is there."""
 
@@ -204,11 +205,14 @@ class Scores(ABC):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
         for k, differences in enumerate(self._differences.values()):
             arrays |= prefixed(f"differences/{k}", differences._asdict())
+        for k, answer in enumerate(self._votes.values()):
+            arrays |= prefixed(f"votes/{k}", answer)
         for k, answer in enumerate(self._under_way.values()):
             arrays |= prefixed(f"under way/{k}", answer)
         document = {
             "references": len(self._known),
             "under_way": list(self._under_way),
+            "votes": list(self._votes),
             "differences": list(self._differences),
             "rows": self._rows,
             "discrete": self._discrete,
@@ -226,6 +230,7 @@ class Scores(ABC):
         self._differences = {
             key: Differences(**under(f"differences/{k}", arrays)) for k, key in enumerate(document["differences"])
         }
+        self._votes = {key: under(f"votes/{k}", arrays) for k, key in enumerate(document["votes"])}
         self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
         self._known = []
         for k in range(document["references"]):
@@ -267,6 +272,13 @@ class Scores(ABC):
             )
             self._under_way.clear()
         return self._checked[key]
+
+    def votes(self, dag: Int8[np.ndarray, "node node"]) -> dict[str, np.ndarray]:
+        """Ask for which graphs near this one the sites' own rows speak."""
+        key = hashlib.sha256(dag.tobytes()).hexdigest()
+        if key not in self._votes:
+            self._votes[key] = self._ask(tasks.VOTES, {"dag": dag.astype(np.uint8)})
+        return self._votes[key]
 
     def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
         del dag

@@ -145,6 +145,17 @@ SITE_DIFFERENCES = TaskSpec(
         "alike_rows": _ALIKE_ROWS,
     },
 )
+VOTES = TaskSpec(
+    "search.votes",
+    "How many sites' rows speak for a graph that differs from the common one by one edge, and how surely two groups do",
+    {
+        "votes": Output("for each such graph whether the site's rows speak for it", ("change",)),
+        "for_other": Output(
+            "for each such graph the log-evidence that it may hold at the site, with a bound", ("change",)
+        ),
+        "for_common": Output("for each such graph the log-evidence that it may not, with a bound", ("change",)),
+    },
+)
 TASKS = (
     ROWS,
     *MOMENTS.specs,
