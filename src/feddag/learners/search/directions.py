@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -26,11 +26,11 @@ from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.batching import run_in_lockstep
 from feddag.learners.search.checks import Doubts
+from feddag.learners.search.independences import Edge, ToldOtherwise, suspected, told_by_independences
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph, climb, coarse_gain
-from feddag.learners.search.scores import BY_CHANGES, LEAST_GAIN, SOURCES, Family, Scores, families_of
+from feddag.learners.search.scores import BY_CHANGES, BY_INDEPENDENCE, LEAST_GAIN, SOURCES, Family, Scores, families_of
 
-Edge = tuple[int, int]
 Families = tuple[Family, ...]
 Change = dict[Family, int]
 """Families that come (1) and go (-1)."""
@@ -44,8 +44,6 @@ _MOST_STEPS = 10
 _LEAST_PART = 0.25
 """The share of what speaks for a direction from which on something is said to tell it, or to speak against it."""
 BY_KNOWLEDGE, BY_OTHER_EDGES, IN_COMMON = "knowledge", "other edges", "what sites have in common"
-_SUSPECT = 1.0
-"""Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
 _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 
@@ -81,6 +79,11 @@ class Compared(NamedTuple):
         spoken_against = self.by_changes < -_LEAST_PART * own
         alone = surely_worse((own, self.own_error), confidence) and surely_worse((self.worse, 0.0), confidence)
         return (alone and not spoken_against) or surely_worse(self.over_all, confidence)
+
+    def surely_worse_whatever_depends(self, confidence: float) -> bool:
+        """Say whether the change is surely worse without what independences say."""
+        rest = self.worse - self.parts[SOURCES.index(BY_INDEPENDENCE)]
+        return self._replace(worse=rest).surely_worse(confidence)
 
     @property
     def over_rows(self) -> Worse:
@@ -230,9 +233,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     alternatives = _alternatives(dag, edges, scores, search, knowledge)
     worsening = _worsening(dag, alternatives, scores)
     reverse = [min(found, key=worsening, default=()) for found in alternatives]
-    unshielded = _unshielded(dag, scores.discrete)
-    changes = [_against(now, families) for families in (*absent, *reverse)]
-    compared, excess = compare_changes(scores, [*changes, *unshielded.values()])
+    compared = compare_changes(scores, [_against(now, families) for families in (*absent, *reverse)])
     graph, evidence, doubtful, sources = dag.copy(), [], set[Edge](), _sources(dag, scores, compared)
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
@@ -250,11 +251,15 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         evidence.append(known)
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
-    if scores.discrete:
-        sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
-        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
-        known = _TellsDirections(scores.discrete, scores.targets, knowledge)
-        graph = _told_by_independences(graph, sure_edges, suspected, known)
+    alone = [
+        edge
+        for edge, each in zip(edges, compared[len(edges) :], strict=True)
+        if each.surely_worse_whatever_depends(confidence)
+    ]
+    otherwise = ToldOtherwise(scores.discrete, scores.targets, knowledge, alone)
+    unsure = [(each.cause, each.effect) for each in evidence if not each.present]
+    dependent = suspected(dag, graph, unsure, otherwise, scores)
+    graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 
@@ -303,65 +308,13 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Change]:
-    """Find pairs of discrete variables without an edge that both have one to the same third variable.
-
-    The graph makes them independent given a few others: the change is that they are not.
-    """
-    adjacent, graph = dag | dag.T, nx.DiGraph(dag)
-    found: dict[Edge, Change] = {}
-    for one, other in combinations(discrete, 2):
-        if not adjacent[one, other] and (adjacent[one] & adjacent[other]).any():
-            given = sum(1 << node for node in nx.find_minimal_d_separator(graph, {one}, {other}) or ())
-            found[one, other] = {(other, given | 1 << one): 1, (other, given): -1}
-    return found
-
-
-class _TellsDirections(NamedTuple):
-    """What tells directions beside independences."""
-
-    discrete: Sequence[int]
-    targets: Sequence[int]
-    """Variables that experiments set at some site."""
-    knowledge: Knowledge
-
-    def tells(self, cause: int, effect: int) -> bool:
-        """Say whether numbers, experiments or knowledge may tell the direction of an edge."""
-        are_discrete = {cause, effect} <= {*self.discrete}
-        is_set = bool({cause, effect} & {*self.targets})
-        return not are_discrete or is_set or bool(self.knowledge.impossible[effect, cause])
-
-
-def _told_by_independences(
-    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], known: _TellsDirections
-) -> Graph:
-    """Leave directions between discrete variables open that independences do not tell.
-
-    Tables tell a direction by two causes of one effect that are independent, and by what follows from such. So it is
-    open if one of these edges may not be there, or if the causes may depend on each other, if only a little: a large
-    table has its price, and the evidence leaves such an edge out for long.
-    """
-    edges, maybe = graph | graph.T, np.zeros_like(graph)
-    for one, other in suspected:
-        maybe[one, other] = maybe[other, one] = 1
-    told = edges.copy()
-    directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
-    causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
-    for i, j in directed:
-        by_causes = (i, j) in present and any(k != i and not (edges | maybe)[i, k] for k in causes[j])
-        if by_causes or known.tells(i, j):
-            told[j, i] = 0
-    told = apply_meek_rules(told) | apply_meek_rules(told | maybe)  # whether or not these edges are there
-    return _without_forced(graph | graph.T & told)
-
-
 def _against(now: list[Family], families: Families) -> Change:
     """Return the change from the families of the graph to these."""
     return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
 
 
-def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Compared], list[float]]:
-    """Measure how much worse each change makes a graph, and the excess fit of each."""
+def compare_changes(scores: Scores, changes: Sequence[Change]) -> list[Compared]:
+    """Measure how much worse each change makes a graph."""
     families = {family: None for change in changes for family, sign in change.items() if sign > 0}
     families |= {family: None for change in changes for family in change}
     position = {family: k for k, family in enumerate(families)}
@@ -372,8 +325,7 @@ def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Com
     found = scores.compare(list(families), terms)
     columns = (found.difference, found.row_error, found.error, found.of_changes, found.own_error)
     worse = scores.rows * np.column_stack([*columns, found.parts])
-    compared = [Compared(*each[:5], parts=tuple(each[5:])) for each in worse.tolist()]
-    return compared, found.excess_fit.tolist()
+    return [Compared(*each[:5], parts=tuple(each[5:])) for each in worse.tolist()]
 
 
 def _alternatives(
