@@ -17,9 +17,8 @@ import numpy as np
 from feddag.graphs import apply_meek_rules
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.refinement import Graph
-from feddag.learners.search.scores import Pair, Scores
+from feddag.learners.search.scores import Edge, Pair, Scores
 
-Edge = tuple[int, int]
 SUSPECT = 1.0
 """Two variables may depend on each other if they seem to by so many standard deviations more than by chance."""
 

@@ -22,6 +22,7 @@ from feddag.regression.comparison import errors_of_differences
 from feddag.regression.dependence import excess_dependence
 from feddag.silos.interventions import never_observed
 
+Edge = tuple[int, int]
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
 Pair = tuple[int, int, int]
