@@ -34,7 +34,7 @@ _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 _NEARLY_AS_GOOD = 60.0
 """A graph whose log-evidence is less by so much is one from which others are reached."""
-_MOST_NEAR, _MOST_CLIMBS, _MOST_ROUNDS = 8, 2, 5
+_MOST_NEAR, _MOST_CLIMBS, _MOST_ROUNDS = 8, 1, 5
 """So many such graphs, climbs for each edge, and times."""
 _AS_GOOD = 3.0
 """An edge that a graph reverses at so little cost is open: nothing better is looked for."""
@@ -85,8 +85,8 @@ def _explore(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowled
         for edge in turned:
             some = [each for each in near if (edge, each) not in tried] if least[edge] > _AS_GOOD else []
             tried |= {(edge, each) for each in some}
-            graphs = {each: _with_families(dag, each) for each in some}
-            starts[edge] = [_reverse_edge(graph, *edge) for graph in graphs.values() if graph[edge]]
+            graphs = [_with_families(dag, each) for each in some]
+            starts[edge] = [_reverse_edge(graph, *edge) for graph in graphs if graph[edge]]
         found = _climb_from(starts, dag, scores, turned, knowledge)
         worse |= _worsening(dag, found, scores)
     return worse
