@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddag.graphs import is_dag, to_cpdag
-from feddag.regression.tables import SAMPLE_SIZE, Tables, excess_fit
+from feddag.regression.dependence import excess_fit
+from feddag.regression.tables import SAMPLE_SIZE, Tables
 
 LEVELS = [2, 3, 2, 4]
 

@@ -133,6 +133,10 @@ class Features:
             parts.append(self._multiply(parents, joint_degrees(len(single), most_joint_functions(rows))))
         return np.concatenate([np.empty((0, len(self.values))), *parts]).T
 
+    def lines(self, nodes: Sequence[int]) -> Float[np.ndarray, "row feature"]:
+        """Return what acts by straight lines: numbers themselves, and contrasts of levels."""
+        return self.values[:, list(nodes)]
+
     def layers(self, parents: Sequence[int], rows: int) -> list[int]:
         """Return where the layers of `joint` end."""
         return layers(len(parents), rows)
@@ -246,6 +250,11 @@ class ContrastFeatures(MixedFeatures):
 
     def _has_small_cell(self, nodes: frozenset[int]) -> bool:
         return len(nodes) > 1 and self._fewest_rows(nodes) < self._minimum_cell
+
+    def lines(self, nodes: Sequence[int]) -> Float[np.ndarray, "row feature"]:
+        """Return what acts by straight lines: numbers themselves, and contrasts of levels."""
+        parts = [self._coded[node] if node in self._coded else self.values[:, [node]] for node in nodes]
+        return np.concatenate([np.empty((len(self.values), 0)), *parts], axis=1)
 
     def layers(self, parents: Sequence[int], rows: int) -> list[int]:
         """Return where the layers of `joint` end."""

@@ -44,21 +44,6 @@ SMALL_CELL_ROWS = 20.0
 """The rows that it is worth for rows of small cells."""
 
 
-def excess_fit(
-    gain: Float[np.ndarray, " comparison"], probabilities: Float[np.ndarray, " comparison"]
-) -> Float[np.ndarray, " comparison"]:
-    """Return by how many standard deviations a log-likelihood rises more than by chance.
-
-    Free probabilities that nothing needs raise it by half their number on average (Wilks 1938).
-
-    Args:
-        gain: By how much the log-likelihood rises.
-        probabilities: By how many free probabilities.
-    """
-    by_chance = np.maximum(probabilities / 2, np.finfo(float).tiny)
-    return np.where(probabilities > 0, (gain - by_chance) / np.sqrt(by_chance), 0.0)
-
-
 class _Cells(NamedTuple):
     """The combinations of levels of a set of variables that occur."""
 

@@ -92,7 +92,7 @@ def mark_confounding(
     joined = _thirds(dag, list(evidence), evidence, joined=True)
     changes = [_turn(dag, *edge) for edge in evidence]
     changes += [_drop_third(dag, each) for each in (*apart, *joined)]
-    compared = compare_changes(scores, changes)[0] if changes else []
+    compared = compare_changes(scores, changes) if changes else []
     turned, of_thirds = dict(zip(evidence, compared, strict=False)), compared[len(evidence) :]
     told = [] if equal_noise else [edge for edge in sure if np.isfinite(together[edge])]
     heard = {edge for edge in told if _rows_tell(turned[edge])}
@@ -176,7 +176,7 @@ def _turn_with_mediators(
     """
     changes = {edge: _turn(dag, *edge, mediators=True) for edge in sorted(edges)}
     changes = {edge: change for edge, change in changes.items() if change != _turn(dag, *edge)}
-    compared = compare_changes(scores, list(changes.values()))[0] if changes else []
+    compared = compare_changes(scores, list(changes.values())) if changes else []
     return {edge: each for edge, each in zip(changes, compared, strict=True) if _is_told(each, confidence)}
 
 

@@ -18,11 +18,12 @@ from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import TaskSpec
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.alternatives import find_better
 from feddag.learners.search.ancestral_search import find_pag
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.confounding import mark_confounding
-from feddag.learners.search.directions import Directions, Edge, find_better, weigh
+from feddag.learners.search.directions import Directions, Edge, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.groups import FEWEST, Groups, find_groups
 from feddag.learners.search.order_search import OrderSearch, random_moves

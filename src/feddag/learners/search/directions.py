@@ -1,18 +1,14 @@
 """How sure each edge is, and which directions the data can tell at all.
 
-An edge is compared with its absence, and with the best graph at hand in which it points the other way. Such a graph may
-be one of the same equivalence class; the same graph with this edge reversed, where that makes no cycle; one in which
-one of the two has moved past the other in the order, and those whom that concerns pick their parents anew; what hill
-climbing makes of these while the edge stays reversed; or what was found so for another edge. A direction that is not
-surely better than the other is left open, with all else that this other graph reverses; and an edge that it lacks is
-not surely there.
+An edge is compared with its absence, and with the best graph at hand in which it points the other way (`alternatives`).
+A direction that is not surely better than the other is left open, with all else that this other graph reverses; and an
+edge that it lacks is not surely there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -21,17 +17,14 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import norm
 
-from feddag.graphs import apply_meek_rules, is_dag, to_cpdag
-from feddag.learners.bitsets import members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.batching import run_in_lockstep
+from feddag.learners.search.alternatives import Families, find_alternatives, reverses
 from feddag.learners.search.checks import Doubts
+from feddag.learners.search.independences import ToldOtherwise, suspected, told_by_independences
 from feddag.learners.search.order_search import OrderSearch
-from feddag.learners.search.refinement import Graph, climb, coarse_gain
-from feddag.learners.search.scores import BY_CHANGES, LEAST_GAIN, SOURCES, Family, Scores, families_of
+from feddag.learners.search.refinement import Graph
+from feddag.learners.search.scores import BY_CHANGES, BY_INDEPENDENCE, SOURCES, Edge, Family, Scores, families_of
 
-Edge = tuple[int, int]
-Families = tuple[Family, ...]
 Change = dict[Family, int]
 """Families that come (1) and go (-1)."""
 Worse = tuple[float, float]
@@ -39,15 +32,9 @@ Worse = tuple[float, float]
 _RULED_OUT: Worse = (np.inf, 0.0)
 RULED_OUT, POSSIBLE, LIKELY = "ruled out", "possible", "likely"
 """What the data say about a hidden common cause of an edge's two variables."""
-_MOST_STEPS = 10
-"""The largest number of hill climbing steps from a graph with a reversed edge: a step may cost a round."""
 _LEAST_PART = 0.25
 """The share of what speaks for a direction from which on something is said to tell it, or to speak against it."""
 BY_KNOWLEDGE, BY_OTHER_EDGES, IN_COMMON = "knowledge", "other edges", "what sites have in common"
-_SUSPECT = 1.0
-"""Two discrete variables may depend on each other if their tables fit so many standard deviations above chance."""
-_JOINTLY_SCORED = 4
-"""Graphs that have an edge reversed: of so many the joint scores decide."""
 
 
 class Compared(NamedTuple):
@@ -81,6 +68,11 @@ class Compared(NamedTuple):
         spoken_against = self.by_changes < -_LEAST_PART * own
         alone = surely_worse((own, self.own_error), confidence) and surely_worse((self.worse, 0.0), confidence)
         return (alone and not spoken_against) or surely_worse(self.over_all, confidence)
+
+    def surely_worse_whatever_depends(self, confidence: float) -> bool:
+        """Say whether the change is surely worse without what independences say."""
+        rest = self.worse - self.parts[SOURCES.index(BY_INDEPENDENCE)]
+        return self._replace(worse=rest).surely_worse(confidence)
 
     @property
     def over_rows(self) -> Worse:
@@ -227,34 +219,35 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         return Directions(dag.copy(), [])
     now = families_of(dag)
     absent = [((j, now[j][1] & ~(1 << i)),) for i, j in edges]
-    alternatives = _alternatives(dag, edges, scores, search, knowledge)
-    worsening = _worsening(dag, alternatives, scores)
-    reverse = [min(found, key=worsening, default=()) for found in alternatives]
-    unshielded = _unshielded(dag, scores.discrete)
-    changes = [_against(now, families) for families in (*absent, *reverse)]
-    compared, excess = compare_changes(scores, [*changes, *unshielded.values()])
+    alternatives = find_alternatives(dag, scores, search, knowledge)
+    reverse = [alternatives.get(edge, ()) for edge in edges]
+    compared = compare_changes(scores, [_against(now, families) for families in (*absent, *reverse)])
     graph, evidence, doubtful, sources = dag.copy(), [], set[Edge](), _sources(dag, scores, compared)
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows
-        other_way = compared[len(edges) + k].over_all if alternatives[k] else _RULED_OUT
-        by_changes = compared[len(edges) + k].by_changes if alternatives[k] else 0.0
-        told_by = compared[len(edges) + k].told_by(sources) if alternatives[k] else BY_KNOWLEDGE
-        if alternatives[k] and not compared[len(edges) + k].surely_worse(confidence):
+        other_way = compared[len(edges) + k].over_all if reverse[k] else _RULED_OUT
+        by_changes = compared[len(edges) + k].by_changes if reverse[k] else 0.0
+        told_by = compared[len(edges) + k].told_by(sources) if reverse[k] else BY_KNOWLEDGE
+        if reverse[k] and not compared[len(edges) + k].surely_worse(confidence):
             told_by = BY_OTHER_EDGES  # where it is directed in the end
             for cause, effect in edges:
-                graph[effect, cause] |= _reverses(reverse[k], cause, effect)
-        if alternatives[k] and not surely_worse(compared[len(edges) + k].over_rows, confidence):
+                graph[effect, cause] |= reverses(reverse[k], cause, effect)
+        if reverse[k] and not surely_worse(compared[len(edges) + k].over_rows, confidence):
             doubtful |= {edge for edge in edges if _lacks(reverse[k], *edge)}
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
         evidence.append(known)
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
-    if scores.discrete:
-        sure_edges = [(each.cause, each.effect) for each in evidence if each.present]
-        suspected = [pair for pair, found in zip(unshielded, excess[2 * len(edges) :], strict=True) if found > _SUSPECT]
-        known = _TellsDirections(scores.discrete, scores.targets, knowledge)
-        graph = _told_by_independences(graph, sure_edges, suspected, known)
+    alone = [
+        edge
+        for edge, each in zip(edges, compared[len(edges) :], strict=True)
+        if each.surely_worse_whatever_depends(confidence)
+    ]
+    otherwise = ToldOtherwise(scores.discrete, scores.targets, knowledge, alone)
+    unsure = [(each.cause, each.effect) for each in evidence if not each.present]
+    dependent = suspected(dag, graph, unsure, otherwise, scores)
+    graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 
 
@@ -265,31 +258,10 @@ def _sources(dag: Graph, scores: Scores, compared: Sequence[Compared]) -> list[s
     return [IN_COMMON if alike and source == BY_CHANGES else source for source in SOURCES]
 
 
-def find_better(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge) -> Graph | None:
-    """Return the best graph by joint scores that has an edge reversed, if it is better than this one."""
-    edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
-    alternatives = _alternatives(dag, edges, scores, search, knowledge) if edges else []
-    worsening = _worsening(dag, alternatives, scores)
-    best = min(chain.from_iterable(alternatives), key=worsening, default=())
-    return _with_families(dag, best) if worsening(best) < -LEAST_GAIN else None
-
-
-def _worsening(dag: Graph, alternatives: Sequence[list[Families]], scores: Scores) -> Callable[[Families], float]:
-    """Return a function that says by how much alternatives are worse than a graph, by joint scores."""
-    now = families_of(dag)
-    scores.ask_joint([*now, *(family for found in alternatives for families in found for family in families)])
-    return lambda families: sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
-
-
-def _reverses(changes: Families, cause: int, effect: int) -> bool:
-    """Say whether a graph with these families has the edge the other way."""
-    return any(child == cause and parents >> effect & 1 for child, parents in changes)
-
-
 def _lacks(changes: Families, cause: int, effect: int) -> bool:
     """Say whether a graph with these families has the edge in neither direction."""
     gone = any(child == effect and not parents >> cause & 1 for child, parents in changes)
-    return gone and not _reverses(changes, cause, effect)
+    return gone and not reverses(changes, cause, effect)
 
 
 def _without_forced(graph: Graph) -> Graph:
@@ -303,65 +275,13 @@ def _without_forced(graph: Graph) -> Graph:
         graph = np.where(forced.T, 0, graph).astype(graph.dtype)
 
 
-def _unshielded(dag: Graph, discrete: Sequence[int]) -> dict[Edge, Change]:
-    """Find pairs of discrete variables without an edge that both have one to the same third variable.
-
-    The graph makes them independent given a few others: the change is that they are not.
-    """
-    adjacent, graph = dag | dag.T, nx.DiGraph(dag)
-    found: dict[Edge, Change] = {}
-    for one, other in combinations(discrete, 2):
-        if not adjacent[one, other] and (adjacent[one] & adjacent[other]).any():
-            given = sum(1 << node for node in nx.find_minimal_d_separator(graph, {one}, {other}) or ())
-            found[one, other] = {(other, given | 1 << one): 1, (other, given): -1}
-    return found
-
-
-class _TellsDirections(NamedTuple):
-    """What tells directions beside independences."""
-
-    discrete: Sequence[int]
-    targets: Sequence[int]
-    """Variables that experiments set at some site."""
-    knowledge: Knowledge
-
-    def tells(self, cause: int, effect: int) -> bool:
-        """Say whether numbers, experiments or knowledge may tell the direction of an edge."""
-        are_discrete = {cause, effect} <= {*self.discrete}
-        is_set = bool({cause, effect} & {*self.targets})
-        return not are_discrete or is_set or bool(self.knowledge.impossible[effect, cause])
-
-
-def _told_by_independences(
-    graph: Graph, present: Collection[Edge], suspected: Iterable[Edge], known: _TellsDirections
-) -> Graph:
-    """Leave directions between discrete variables open that independences do not tell.
-
-    Tables tell a direction by two causes of one effect that are independent, and by what follows from such. So it is
-    open if one of these edges may not be there, or if the causes may depend on each other, if only a little: a large
-    table has its price, and the evidence leaves such an edge out for long.
-    """
-    edges, maybe = graph | graph.T, np.zeros_like(graph)
-    for one, other in suspected:
-        maybe[one, other] = maybe[other, one] = 1
-    told = edges.copy()
-    directed = [(int(i), int(j)) for i, j in np.argwhere(graph & ~graph.T & 1)]
-    causes = {j: [i for i, effect in directed if effect == j and (i, j) in present] for _, j in directed}
-    for i, j in directed:
-        by_causes = (i, j) in present and any(k != i and not (edges | maybe)[i, k] for k in causes[j])
-        if by_causes or known.tells(i, j):
-            told[j, i] = 0
-    told = apply_meek_rules(told) | apply_meek_rules(told | maybe)  # whether or not these edges are there
-    return _without_forced(graph | graph.T & told)
-
-
 def _against(now: list[Family], families: Families) -> Change:
     """Return the change from the families of the graph to these."""
     return dict.fromkeys(families, 1) | {now[child]: -1 for child, _ in families}
 
 
-def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Compared], list[float]]:
-    """Measure how much worse each change makes a graph, and the excess fit of each."""
+def compare_changes(scores: Scores, changes: Sequence[Change]) -> list[Compared]:
+    """Measure how much worse each change makes a graph."""
     families = {family: None for change in changes for family, sign in change.items() if sign > 0}
     families |= {family: None for change in changes for family in change}
     position = {family: k for k, family in enumerate(families)}
@@ -372,113 +292,4 @@ def compare_changes(scores: Scores, changes: Sequence[Change]) -> tuple[list[Com
     found = scores.compare(list(families), terms)
     columns = (found.difference, found.row_error, found.error, found.of_changes, found.own_error)
     worse = scores.rows * np.column_stack([*columns, found.parts])
-    compared = [Compared(*each[:5], parts=tuple(each[5:])) for each in worse.tolist()]
-    return compared, found.excess_fit.tolist()
-
-
-def _alternatives(
-    dag: Graph, edges: Sequence[Edge], scores: Scores, search: OrderSearch, knowledge: Knowledge
-) -> list[list[Families]]:
-    """Find for each edge the best graphs, by coarse scores, in which it points the other way.
-
-    Each graph is given by the families in which it differs from this one.
-    """
-    turned = {(i, j): known for i, j in edges if (known := knowledge.requiring(j, i)) is not None}
-    starts = _starts(dag, turned, search)
-    climbs = {
-        (edge, k): climb(turned[edge], graph, coarse_gain(scores), steps=_MOST_STEPS)
-        for edge, graphs in starts.items()
-        for k, graph in enumerate(graphs)
-    }
-    climbed = search.run(run_in_lockstep(climbs)).values()
-    now = families_of(dag)
-    scores.ask_neighbourhoods(now)
-
-    def coarse(family: Family) -> float:
-        return float(scores.neighbourhood[family][family[0]])
-
-    def worsening(families: Families) -> float:
-        return sum(coarse(family) - coarse(now[family[0]]) for family in families)
-
-    graphs = [*chain.from_iterable(starts.values()), *climbed]
-    found = {tuple(family for family in families_of(graph) if family != now[family[0]]): None for graph in graphs}
-    ranked = sorted(found, key=worsening)
-    return [list(islice((each for each in ranked if _reverses(each, *edge)), _JOINTLY_SCORED)) for edge in edges]
-
-
-def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -> dict[Edge, list[Graph]]:
-    """Construct for each edge that may be reversed some graphs in which it is."""
-    order, equivalents = list(nx.lexicographical_topological_sort(nx.DiGraph(dag))), to_cpdag(dag)
-    anew = {
-        edge: [_questions_of(dag, moved, edge[0]) for moved in _move(order, *edge, known)]
-        for edge, known in turned.items()
-    }
-    questions = [question for each in anew.values() for asked in each for question in asked]
-    picked = dict(zip(questions, search.pick(questions), strict=True))
-    found = {}
-    for (i, j), known in turned.items():
-        graphs = [_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
-        graphs.append(_reverse_edge(dag, i, j))
-        if equivalents[j, i]:
-            graphs.append(equivalent_dag(equivalents, dag, j, i))
-        graphs = [_with_edge(graph, j, i) for graph in graphs]
-        found[i, j] = [graph for graph in graphs if is_admissible(graph, known)]
-    return found
-
-
-def is_admissible(graph: Graph, knowledge: Knowledge) -> bool:
-    """Say whether a graph is a DAG that knowledge allows."""
-    return is_dag(graph) and not (graph & knowledge.impossible).any() and bool((graph | ~knowledge.certain).all())
-
-
-def equivalent_dag(cpdag: Graph, dag: Graph, cause: int, effect: int) -> Graph:
-    """Return a DAG of the equivalence class with the edge cause -> effect, and otherwise near the given one."""
-    graph = cpdag.copy()
-    graph[effect, cause] = 0
-    while True:
-        graph = apply_meek_rules(graph)
-        open_edges = np.argwhere(graph & graph.T & dag)
-        if not len(open_edges):
-            return graph
-        i, j = open_edges[0]
-        graph[j, i] = 0
-
-
-def _with_edge(graph: Graph, cause: int, effect: int) -> Graph:
-    graph = graph.copy()
-    graph[cause, effect] = 1
-    return graph
-
-
-def _reverse_edge(dag: Graph, cause: int, effect: int) -> Graph:
-    graph = _with_edge(dag, effect, cause)
-    graph[cause, effect] = 0
-    return graph
-
-
-def _move(order: list[int], cause: int, effect: int, knowledge: Knowledge) -> list[list[int]]:
-    """Return the order with the effect just before the cause, and with the cause just after it, if that may be."""
-    first, last = order.index(cause), order.index(effect)
-    before, between, after = order[:first], order[first + 1 : last], order[last + 1 :]
-    orders = [[*before, effect, cause, *between, *after], [*before, *between, effect, cause, *after]]
-    return [knowledge.admissible(each) for each in orders]
-
-
-def _questions_of(dag: Graph, order: list[int], cause: int) -> list[Family]:
-    """List the nodes that lose a parent by this order, and the former cause, each with what is before it."""
-    parents = parents_of(dag)
-    questions, before = [], 0
-    for node in order:
-        if node == cause or parents[node] & ~before:
-            questions.append((node, before))
-        before |= 1 << node
-    return questions
-
-
-def _with_families(dag: Graph, families: Iterable[Family]) -> Graph:
-    """Return the graph with these families."""
-    graph = dag.copy()
-    for node, parents in families:
-        graph[:, node] = 0
-        graph[members(parents), node] = 1
-    return graph
+    return [Compared(*each[:5], parts=tuple(each[5:])) for each in worse.tolist()]

@@ -10,7 +10,7 @@ import numpy as np
 
 from feddag.graphs import to_cpdag
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.directions import equivalent_dag, is_admissible
+from feddag.learners.search.alternatives import equivalent_dag, is_admissible
 from feddag.learners.search.refinement import Graph, joint_score, refine
 from feddag.learners.search.scores import LEAST_GAIN, Scores
 

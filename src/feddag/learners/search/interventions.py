@@ -32,10 +32,11 @@ _OF_FAMILIES = {
     tasks.SCORES.name: ("scores",),
     tasks.COMMON_SCORES.name: ("scores", "saved"),
     tasks.AGREEMENT.name: ("some", "every"),
+    tasks.DEPENDENCES.name: ("gain", "size", "correlation"),
     tasks.PULLS.name: ("levels", "level_weights", "slopes", "slope_weights"),
 }
 """What tasks ask about each family."""
-_PER_FAMILY = ("children", "parents", "intercepts", "log_variances", "slopes", "accounts")
+_PER_FAMILY = ("children", "parents", "others", "intercepts", "log_variances", "slopes", "accounts")
 
 
 class _Part(NamedTuple):
@@ -154,8 +155,6 @@ class SiteWithExperiments(Stateless):
         chosen = evenly_spaced(self._rows, MOST_ROWS)
         scores, losses = np.zeros(len(children)), np.zeros((len(chosen), len(children)))
         more = {name: np.zeros(len(children)) for name in ("lines", "curves")}
-        if "discrete" in self._all_rows.answer(replace(task, name=tasks.ROWS.name)).arrays:
-            more |= {name: np.zeros(len(children)) for name in tasks.OF_TABLES}
         for part, families in self._by_part(children):
             share = len(part.rows) / self._rows
             of_part, of_rows, of_families = part.site.score_rows(_about(task, families))

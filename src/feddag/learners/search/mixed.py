@@ -15,6 +15,7 @@ same reason its regressions leave out products of functions that tell apart comb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -24,7 +25,8 @@ from jaxtyping import Bool, Float, Int
 
 from feddag.federation.protocol import Answer, Arrays, Task
 from feddag.learners.search.sites import FamilyScores, OwnMechanisms
-from feddag.learners.search.tasks import OF_TABLES, ROWS
+from feddag.learners.search.tasks import ROWS
+from feddag.regression.dependence import PairDependence
 from feddag.regression.evidence import CoarseEvidence, Targets
 from feddag.regression.features import FUNCTIONS, ContrastFeatures
 from feddag.regression.logistic import MOST_JOINT_FUNCTIONS, Levels, fit_levels
@@ -167,7 +169,7 @@ class MixedMechanisms(OwnMechanisms):
         scores, losses = np.empty(len(children)), np.empty((count if rows else 0, len(children)))
         more: dict[str, np.ndarray] = {}
         if rows:
-            more = {name: np.zeros(len(children)) for name in (*OF_TABLES, "lines", "curves")}
+            more = {name: np.zeros(len(children)) for name in ("lines", "curves")}
             scores[~discrete], losses[:, ~discrete], of_numbers = super()._with_rows(smooth)
             for name, values in of_numbers.items():
                 more[name][~discrete] = values
@@ -178,7 +180,6 @@ class MixedMechanisms(OwnMechanisms):
             scores[family] = self._tables.score(*table)
             if rows:
                 losses[:, family] = self._tables.row_losses(*table)
-                more["table_fit"][family], more["table_size"][family] = self._tables.fit(*table)
         mixed = np.flatnonzero(discrete & (parents & ~self._is_discrete).any(axis=1))
         for given, sign in ((parents[mixed], 1), (parents[mixed] & self._is_discrete, -1)):
             of_regressions, of_rows = self._regressions(children[mixed], given, rows=rows)
@@ -187,6 +188,15 @@ class MixedMechanisms(OwnMechanisms):
         for name in {"lines", "curves"} & more.keys():
             more[name][discrete] = scores[discrete]
         return scores, losses, more
+
+    def _dependence(self, child: int, other: int, given: Sequence[int]) -> PairDependence:
+        if not self._is_discrete[child]:
+            return super()._dependence(child, other, given)
+        if not self._is_discrete[other]:
+            return super()._dependence(other, child, given)
+        levels = [node for node in given if self._is_discrete[node]]
+        (alone, few), (both, more) = self._tables.fit(child, levels), self._tables.fit(child, [*levels, other])
+        return PairDependence(alone - both, more - few, 0.0)
 
     def _regressions(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"], *, rows: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int8
 
 from feddag.learners.bitsets import adjacency_of, bits, members, parents_of
 from feddag.learners.knowledge import Knowledge
-from feddag.learners.search.batching import Request, Routine, run
+from feddag.learners.search.batching import Key, Request, Routine, run, run_in_lockstep
 from feddag.learners.search.scores import LEAST_GAIN, Family, Scores, families_of
 
 Graph = Int8[np.ndarray, "node node"]
@@ -33,6 +33,17 @@ def joint_score(scores: Scores, adjacency: Graph) -> float:
 
 def refine(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Graph:
     """Add, take away or reverse the edge that helps most, until none helps."""
+    return refine_each(scores, knowledge, {0: (adjacency, knowledge)})[0]
+
+
+def refine_each(
+    scores: Scores,
+    knowledge: Knowledge,
+    starts: Mapping[Key, tuple[Graph, Knowledge]],
+    *,
+    steps: int | None = None,
+) -> dict[Key, Graph]:
+    """Refine several graphs side by side, each under its own knowledge: what is known of all, and more."""
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
     others: dict[Family, int] = {}
 
@@ -47,7 +58,8 @@ def refine(scores: Scores, knowledge: Knowledge, adjacency: Graph) -> Graph:
         child, parents = family
         return scores.joint[family] - scores.joint[child, parents ^ 1 << other]
 
-    return run(climb(knowledge, adjacency, gain), ask)
+    climbs = {key: climb(known, graph, gain, steps=steps) for key, (graph, known) in starts.items()}
+    return run(run_in_lockstep(climbs), ask)
 
 
 def coarse_gain(scores: Scores) -> Gain:

@@ -232,7 +232,7 @@ class ReleasedScores(Scores):
         (difference, error), none = found, np.zeros(len(terms))
         if self._discrete:
             error = np.hypot(error, np.where(self._turns_discrete(families, terms), _TURN_ERROR, _MODEL_ERROR))
-        return Comparison(difference, error, error, none, none, error, np.zeros((len(terms), len(SOURCES))))
+        return Comparison(difference, error, error, none, error, np.zeros((len(terms), len(SOURCES))))
 
     def _given_numbers(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> list[Family]:
         """Return the families with all numbers as further parents, but for those that their comparisons are about.

@@ -19,11 +19,14 @@ from feddag.learners.search import tasks
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.differences import Differences
 from feddag.regression.comparison import errors_of_differences
-from feddag.regression.tables import excess_fit
+from feddag.regression.dependence import excess_dependence
 from feddag.silos.interventions import never_observed
 
+Edge = tuple[int, int]
 Family = tuple[int, int]
 """A child, and its parents as the bits of a number."""
+Pair = tuple[int, int, int]
+"""Two variables, and others that are given, as the bits of a number."""
 Ask = Callable[[TaskSpec, Arrays], dict[str, np.ndarray]]
 """One round of the federation: a task's name and arrays go out, the mean over sites comes back."""
 
@@ -48,8 +51,8 @@ class _Known(NamedTuple):
     joint: dict[Family, float]
 
 
-BY_CHANGES = "changes between sites"
-SOURCES = ("noise", "curvature", "independence", BY_CHANGES, "interventions")
+BY_CHANGES, BY_INDEPENDENCE = "changes between sites", "independence"
+SOURCES = ("noise", "curvature", BY_INDEPENDENCE, BY_CHANGES, "interventions")
 """What tells that one graph is better than another.
 
 The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
@@ -65,8 +68,6 @@ class Comparison(NamedTuple):
     """The standard error over rows: sure of an edge are those sites that have it."""
     error: Float[np.ndarray, " comparison"]
     """The standard error over sites or over rows, whichever is larger."""
-    excess_fit: Float[np.ndarray, " comparison"]
-    """By how many standard deviations discrete variables' tables fit better than larger ones do by chance."""
     of_changes: Float[np.ndarray, " comparison"]
     """The part of the differences that is due to what sites have in common, and where they differ."""
     own_error: Float[np.ndarray, " comparison"]
@@ -103,6 +104,7 @@ class Scores(ABC):
         """Whether what sites have in common counts no more."""
         self._differences: dict[str, Differences] = {}
         self._compared: dict[str, Comparison] = {}
+        self._dependences: dict[str, Float[np.ndarray, " pair"]] = {}
         self._checked: dict[str, Checks] = {}
         self._votes: dict[str, dict[str, np.ndarray]] = {}
         self._under_way: dict[str, dict[str, np.ndarray]] = {}
@@ -201,6 +203,7 @@ class Scores(ABC):
                 arrays |= prefixed(f"{k}/{kind}", found)
         for k, comparison in enumerate(self._compared.values()):
             arrays |= prefixed(f"compared/{k}", comparison._asdict())
+        arrays |= prefixed("dependences", {str(k): each for k, each in enumerate(self._dependences.values())})
         for k, checks in enumerate(self._checked.values()):
             arrays |= prefixed(f"checked/{k}", checks._asdict())
         for k, differences in enumerate(self._differences.values()):
@@ -214,6 +217,7 @@ class Scores(ABC):
             "under_way": list(self._under_way),
             "votes": list(self._votes),
             "differences": list(self._differences),
+            "dependences": list(self._dependences),
             "rows": self._rows,
             "discrete": self._discrete,
         }
@@ -226,6 +230,7 @@ class Scores(ABC):
         self._compared = {
             key: Comparison(**under(f"compared/{k}", arrays)) for k, key in enumerate(document["compared"])
         }
+        self._dependences = {key: arrays[f"dependences/{k}"] for k, key in enumerate(document["dependences"])}
         self._checked = {key: Checks(**under(f"checked/{k}", arrays)) for k, key in enumerate(document["checked"])}
         self._differences = {
             key: Differences(**under(f"differences/{k}", arrays)) for k, key in enumerate(document["differences"])
@@ -247,6 +252,15 @@ class Scores(ABC):
             self._compared[key] = self._ask_to_compare(families, terms)
             self._under_way.clear()
         return self._compared[key]
+
+    def dependences(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pair"]:
+        """Return by how many standard deviations pairs depend on each other more than by chance."""
+        if not pairs:
+            return np.zeros(0)
+        key = repr(pairs)
+        if key not in self._dependences:
+            self._dependences[key] = self._ask_for_dependences(pairs)
+        return self._dependences[key]
 
     def check(self, dag: Int8[np.ndarray, "node node"]) -> Checks:
         """Check whether the assumptions of a graph's regressions hold."""
@@ -283,6 +297,9 @@ class Scores(ABC):
     def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
         del dag
         return Differences.unknown(self.nodes)
+
+    def _ask_for_dependences(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pair"]:
+        return np.zeros(len(pairs))
 
     def _ask_once(self, task: TaskSpec, asked: Arrays) -> dict[str, np.ndarray]:
         """Ask sites, unless a search that was interrupted has done so."""
@@ -349,17 +366,19 @@ class OwnScores(Scores):
         difference, answer = self._comparisons(families, terms)
         errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
         over_sites = answer.get("error_over_sites", errors.over_sites)
-        fit, size = (self.rows * (terms @ answer.get(name, np.zeros(len(families)))) for name in tasks.OF_TABLES)
-        excess = excess_fit(-fit, size)
         return Comparison(
             difference,
             errors.over_rows,
             np.maximum(errors.over_rows, over_sites),
-            excess,
             difference - answer["difference"],
             np.maximum(errors.over_rows, errors.over_sites),
             _parts(answer, difference - answer["difference"]),
         )
+
+    def _ask_for_dependences(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pair"]:
+        asked = self._as_arrays([(child, given) for child, _, given in pairs])
+        answer = self._ask(tasks.DEPENDENCES, asked | {"others": np.array([other for _, other, _ in pairs])})
+        return excess_dependence(answer["gain"], answer["size"], answer["correlation"], self.rows)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]

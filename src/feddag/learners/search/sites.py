@@ -17,6 +17,7 @@ from feddag.learners.search import tasks
 from feddag.learners.search.graph_fit import answer_graph_fit
 from feddag.regression.agreement import Lines, SiteLines, caution
 from feddag.regression.comparison import spread, spread_of_site
+from feddag.regression.dependence import PairDependence, line_dependence
 from feddag.regression.evidence import average_evidence
 from feddag.regression.features import Features, Frame, level_counts
 from feddag.regression.gram import triangle
@@ -31,7 +32,7 @@ from feddag.silos.outliers import has_outliers
 FamilyScores = tuple[Float[np.ndarray, " family"], Float[np.ndarray, "row family"], dict[str, np.ndarray]]
 """The joint evidence of families, the negative log-likelihood of rows, and more about each family.
 
-That is the evidence of straight `lines` and of `curves` with normal noise, and what tables of levels add.
+That is the evidence of straight `lines` and of `curves` with normal noise.
 """
 
 
@@ -71,6 +72,7 @@ class OwnMechanisms(FamilySite):
         tasks.NEIGHBOURHOODS.name: "_neighbourhoods",
         tasks.SCORES.name: "_scores",
         tasks.COMPARISONS.name: "_comparisons",
+        tasks.DEPENDENCES.name: "_dependences",
         tasks.CHECKS.name: "_checks",
         tasks.IMPRECISION.name: "_imprecision",
     }
@@ -172,6 +174,16 @@ class OwnMechanisms(FamilySite):
         lines = -self._own_lines.evidence(children, parents) / len(self._values)
         curves = lines if self._equal_noise else fits[0].with_normal_noise
         return scores + saved, losses, {"lines": lines + saved, "curves": curves + saved}
+
+    def _dependences(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Say how far pairs of variables depend on each other given some others."""
+        asked = zip(arrays["children"].tolist(), arrays["others"].tolist(), arrays["parents"], strict=True)
+        found = [self._dependence(child, other, np.flatnonzero(given).tolist()) for child, other, given in asked]
+        return PairDependence(*np.array(found).reshape(-1, len(PairDependence._fields)).T)._asdict()
+
+    def _dependence(self, child: int, other: int, given: Sequence[int]) -> PairDependence:
+        lines = self._views[0].features.lines
+        return line_dependence(lines([child])[:, 0], lines([other]), lines(given))
 
     def _checks(self, arrays: Arrays) -> dict[str, np.ndarray]:
         """Check the assumptions of a graph's regressions, and look for copies and outliers."""
@@ -332,8 +344,7 @@ def compare(found: FamilyScores, terms: Float[np.ndarray, "comparison family"], 
     scores, losses, more = found
     differences = terms @ scores
     by_models = {f"of_{name}": terms @ more[name] for name in ("lines", "curves")}
-    of_tables = {name: more[name] for name in tasks.OF_TABLES if name in more}
-    return {"difference": differences} | spread(differences, losses @ terms.T, rows) | by_models | of_tables
+    return {"difference": differences} | spread(differences, losses @ terms.T, rows) | by_models
 
 
 def deviations(

@@ -85,12 +85,17 @@ COMPARISONS = TaskSpec(
             ("comparison",),
         ),
         "alike_rows": _ALIKE_ROWS,
-        "table_fit": Output("for each discrete variable's family how well its table fits the site's rows", ("family",)),
-        "table_size": Output("for each discrete variable's family the size of its table", ("family",)),
     },
 )
-OF_TABLES = ("table_fit", "table_size")
-"""What `COMPARISONS` brings of discrete variables only."""
+DEPENDENCES = TaskSpec(
+    "search.dependences",
+    "How far pairs of variables depend on each other given some others, by straight lines and by tables",
+    {
+        "gain": Output("for each pair by how much one makes the site's rows of the other likelier", ("family",)),
+        "size": Output("for each pair with how many further parameters, per row", ("family",)),
+        "correlation": Output("for each pair of continuous variables their partial correlation", ("family",)),
+    },
+)
 CHECKS = TaskSpec(
     "search.checks",
     "Whether the graph's assumptions hold for the site's rows",
@@ -168,6 +173,7 @@ TASKS = (
     DEVIATIONS,
     SITE_DIFFERENCES,
     COMPARISONS,
+    DEPENDENCES,
     CHECKS,
     IMPRECISION,
     GRAPH_FIT,
@@ -184,6 +190,11 @@ def _no_own_parent(arrays: Arrays) -> bool:
 def _no_family_twice(arrays: Arrays) -> bool:
     families = np.column_stack([arrays["children"], arrays["parents"]])
     return len(np.unique(families, axis=0)) == len(families)
+
+
+def _is_of_pairs(arrays: Arrays) -> bool:
+    parents, others, every = arrays["parents"], arrays["others"], np.arange(len(arrays["children"]))
+    return not parents[every, others].any() and not (others == arrays["children"]).any()
 
 
 def _is_reference(graph: np.ndarray) -> bool:
@@ -234,10 +245,19 @@ def search_tasks(nodes: int, *, compare: bool) -> dict[str, TaskSpec]:
         scores += about_families(arrays | frame | lines, PULLS, AGREEMENT, DEVIATIONS)
         accounts = {"accounts": Bounds(0, 1, shape=("family", 2))}
         scores += about_families(arrays | frame | lines | accounts | terms, SITE_DIFFERENCES)
+    of_pairs = {"children": arrays["children"], "parents": arrays["parents"], "others": arrays["children"]}
     return by_name(
         (
             ROWS,
             *scores,
+            DEPENDENCES.with_bounds(
+                arrays=of_pairs,
+                lengths={"family": nodes * (nodes - 1)},
+                rules={
+                    "families whose child is none of the parents": _no_own_parent,
+                    "pairs of two variables, none of them given": _is_of_pairs,
+                },
+            ),
             COMPARISONS.with_bounds(arrays=arrays | terms, lengths=lengths, rules=rules),
             *(
                 spec.with_bounds(
