@@ -13,8 +13,9 @@ from feddag.graphs import is_dag, to_cpdag
 from feddag.learners.bitsets import bits, members
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search import tasks
+from feddag.learners.search.alternatives import find_alternatives
 from feddag.learners.search.common_scores import AutoScores
-from feddag.learners.search.directions import _alternatives, weigh
+from feddag.learners.search.directions import weigh
 from feddag.learners.search.order_search import OrderSearch, random_moves
 from feddag.learners.search.refinement import edge_scores, joint_score, refine
 from feddag.learners.search.scores import OwnScores, families_of
@@ -378,16 +379,15 @@ def test_what_an_edge_is_held_against_has_it_reversed(seed):
     known = nothing_known(6)
     search = OrderSearch(scores, known)
     dag = refine(scores, known, search.graph(search.improve([search.first_order()])[0]))
-    edges = [(int(i), int(j)) for i, j in np.argwhere(dag)]
-    for (i, j), alternatives in zip(edges, _alternatives(dag, edges, scores, search, known), strict=True):
-        assert alternatives
-        for changes in alternatives:
-            graph = dag.copy()
-            for child, parents in changes:
-                graph[:, child] = 0
-                graph[members(parents), child] = 1
-            assert is_dag(graph)
-            assert graph[j, i]
+    found = find_alternatives(dag, scores, search, known)
+    assert set(found) == {(int(i), int(j)) for i, j in np.argwhere(dag)}
+    for (i, j), changes in found.items():
+        graph = dag.copy()
+        for child, parents in changes:
+            graph[:, child] = 0
+            graph[members(parents), child] = 1
+        assert is_dag(graph)
+        assert graph[j, i]
 
 
 @pytest.mark.parametrize("make", [own_scores, common_scores])
