@@ -38,9 +38,9 @@ def find_pag(
     dag: Graph, directions: Directions, absent: Collection[Edge], scores: Scores, knowledge: Knowledge
 ) -> Marks:
     """Return the PAG of what the search found, without the edges that are `absent`."""
-    adjacent, separators = dag | dag.T, _separators_of(dag)
+    adjacent, separators = dag | dag.T, separators_of(dag)
     ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
-    causes = [*ruled_out, *_known_causes(knowledge)]
+    causes = [*ruled_out, *known_causes(knowledge)]
     separated = _separate_more(adjacent, causes, scores)
     separators |= separated
     for i, j in map(sorted, separated):
@@ -49,6 +49,11 @@ def find_pag(
         if adjacent[i, j]:
             adjacent[i, j] = adjacent[j, i] = 0
             del separators[frozenset((i, j))]  # nothing is known to separate them
+    return orient(adjacent, separators, causes, knowledge)
+
+
+def orient(adjacent: Graph, separators: Separators, causes: Iterable[Edge], knowledge: Knowledge) -> Marks:
+    """Return the marks that follow by FCI's rules from what is joined, what is separated, and causes that are sure."""
     marks = np.where(adjacent, CIRCLE, NONE).astype(np.int8)
     for i, j in causes:
         if adjacent[i, j]:
@@ -57,11 +62,12 @@ def find_pag(
     return apply_fci_rules(orient_colliders(marks, separators), separators)
 
 
-def _known_causes(knowledge: Knowledge) -> list[Edge]:
+def known_causes(knowledge: Knowledge) -> list[Edge]:
+    """List the edges that are required."""
     return [(i, j) for j, parents in enumerate(knowledge.required) for i in members(parents)]
 
 
-def _separators_of(dag: Graph) -> Separators:
+def separators_of(dag: Graph) -> Separators:
     """Return what separates each pair without an edge in the graph: the parents of the later one."""
     place = {node: k for k, node in enumerate(nx.lexicographical_topological_sort(nx.DiGraph(dag)))}
     found: Separators = {}
