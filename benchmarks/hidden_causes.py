@@ -181,6 +181,7 @@ def measure_bow_free(seeds: Sequence[int], nodes: int, peers: str | None) -> lis
     """Return a row of the third table for each method."""
     methods: dict[str, Callable[[Case], CausalGraph]] = {
         "admg": lambda case: make_learner("admg").fit(_named(case)).graph_,
+        "admg, ancestral": lambda case: make_learner("admg", constraint="ancestral").fit(_named(case)).graph_,
         "FCI, pooled rows": learn_fci,
     }
     if peers:
