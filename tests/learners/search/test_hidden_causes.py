@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 import feddag
 from feddag import CausalGraph, EvidenceSearch, simulate
+from feddag.cli.tables import show_edges
 from feddag.regression.residual_pairs import DEGREES, deviations, misfit, products
 
 SITES, ROWS = 4, 500
@@ -137,6 +139,10 @@ def test_independences_alone_tell_a_cause_that_has_no_cause_unless_the_path_alon
 def test_the_drawn_graph_has_an_arrow_alone_where_a_hidden_cause_is_ruled_out():
     learned = EvidenceSearch(restarts=0, workers=1).fit(tables(chain))
     assert [str(edge) for edge in learned.drawn_graph.marked_edges] == ["b -> c", "a o-> b", "d o-> b"]
+    console = Console(record=True)
+    show_edges(console, learned)
+    drawn = [line.split("  ")[0] for line in console.export_text().splitlines()]
+    assert drawn[1:4] == ["b -> c", "a o-> b", "d o-> b"]
     known = EvidenceSearch(restarts=0, workers=1, required=[("a", "b")]).fit(tables(chain))
     assert ("a", "b") in known.drawn_graph.edges
     again = EvidenceSearch(restarts=0, workers=1).restore(*learned.snapshot())
