@@ -142,7 +142,7 @@ def test_the_drawn_graph_has_an_arrow_alone_where_a_hidden_cause_is_ruled_out():
     console = Console(record=True)
     show_edges(console, learned)
     drawn = [line.split("  ")[0] for line in console.export_text().splitlines()]
-    assert drawn[1:4] == ["b -> c", "a o-> b", "d o-> b"]
+    assert drawn[1:4] == ["b → c", "a o→ b", "d o→ b"]
     known = EvidenceSearch(restarts=0, workers=1, required=[("a", "b")]).fit(tables(chain))
     assert ("a", "b") in known.drawn_graph.edges
     again = EvidenceSearch(restarts=0, workers=1).restore(*learned.snapshot())
