@@ -7,9 +7,9 @@
 Ten variables, 15 edges, 2 to 4 hidden variables that each act on two or three others which have no edge to each other,
 5 sites of 400 rows (`hidden_generators`). The true graph is opened only to count. Three parts:
 
-- *marks*: what the search is sure of. A pair that is only confounded is called a cause if an arrow joins it in the
-  drawing (a hidden common cause is ruled out); the next column counts those that are `directed`. The same model without
-  the hidden effects says how many true causes are found then.
+- *marks*: what the search is sure of. A confounded pair is called a cause if an arrow joins it in the drawing (it is a
+  `sure_cause`); in brackets those of which it truly is one along other variables. The next column counts those that are
+  `directed`. The same model without the hidden effects says how many true causes are found then.
 - *pags*: the partial ancestral graph of `latent="allow"`, beside those of FCI (causal-learn) and BOSS-FCI (tetrad-port)
   on the pooled rows, level 0.01: adjacencies and recall by the true PAG; an arrowhead is right if the variable there is
   truly no cause of the other.
@@ -34,6 +34,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 from causallearn.search.ConstraintBased.FCI import fci as run_fci
@@ -79,8 +80,7 @@ def _named(case: Case) -> dict[str, pd.DataFrame]:
 def causes_told(learned: EvidenceSearch) -> tuple[Pairs, Pairs]:
     """Return the edges that are directed, and those that are drawn as an arrow alone."""
     table = learned.edge_evidence_
-    directed = table[table.directed]
-    drawn = directed[directed.confounding.eq("ruled out")]
+    directed, drawn = table[table.directed], table[table.sure_cause]
     return set(zip(directed.cause, directed.effect, strict=True)), set(zip(drawn.cause, drawn.effect, strict=True))
 
 
@@ -91,16 +91,25 @@ def measure_marks(kind: str, seeds: Sequence[int], nodes: int, hidden: int | Non
         drawn, plain = (DATA[kind](seed, nodes, hidden or 2 + seed % 3, acts) for acts in (True, False))
         confounded = {frozenset(pair) for pair in drawn.truth.bidirected_edges}
         counts["pairs"] += len(confounded)
+        paths = nx.transitive_closure(nx.DiGraph(drawn.truth.edges))
+        counts["pairs, indirect"] += sum(
+            paths.has_edge(i, j) or paths.has_edge(j, i) for i, j in drawn.truth.bidirected_edges
+        )
         told = zip(("directed", "drawn"), causes_told(learn(drawn)[0]), causes_told(learn(plain)[0]), strict=True)
         for name, found, without in told:
             right = set(drawn.truth.edges)
             of_confounded = {edge for edge in found if frozenset(edge) in confounded}
             counts[f"{name}, confounded"] += len(of_confounded)
+            counts[f"{name}, confounded, indirect"] += sum(paths.has_edge(*edge) for edge in of_confounded)
             counts[name] += len(found & right)
             counts[f"{name}, other"] += len(found - right - of_confounded)
             counts[f"{name} without"] += len(without & set(plain.truth.edges))
-    names = ("drawn, confounded", "directed, confounded", "drawn", "drawn, other", "drawn without", "directed")
-    return [kind, *(str(counts[name]) for name in ("pairs", *names, "directed without"))]
+    pairs = [
+        f"{counts[name]} ({counts[name + ', indirect']})"
+        for name in ("pairs", "drawn, confounded", "directed, confounded")
+    ]
+    names = ("drawn", "drawn, other", "drawn without", "directed", "directed without")
+    return [kind, *pairs, *(str(counts[name]) for name in names)]
 
 
 def learn_fci(case: Case) -> CausalGraph:
@@ -172,6 +181,7 @@ def measure_bow_free(seeds: Sequence[int], nodes: int, peers: str | None) -> lis
     """Return a row of the third table for each method."""
     methods: dict[str, Callable[[Case], CausalGraph]] = {
         "admg": lambda case: make_learner("admg").fit(_named(case)).graph_,
+        "admg, ancestral": lambda case: make_learner("admg", constraint="ancestral").fit(_named(case)).graph_,
         "FCI, pooled rows": learn_fci,
     }
     if peers:

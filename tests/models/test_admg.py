@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import linalg, stats
 
 from feddag.models import ADMG, Model
 
@@ -60,6 +60,19 @@ def test_bows_vanish_where_each_pair_has_one_edge():
     assert float(model.bows(params, jnp.asarray(apart))) == 0
     expected = (weights**2 * correlations**2).sum()
     assert float(model.bows(params, jnp.asarray(weights))) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_ancestral_constraint_sums_over_paths_between_what_is_joined():
+    """Against scipy's matrix exponential: a path 0 -> 1 -> 2 alone, and the edge 0 <-> 2."""
+    path, joined = np.zeros((2, NODES, NODES))
+    path[0, 1], path[1, 2] = 0.8, -0.7
+    joined[0, 2] = joined[2, 0] = 0.5
+    graph = {**params, "graph": jnp.asarray(np.stack([path, joined]), jnp.float32)}
+    weights = jnp.asarray(path, jnp.float32)
+    assert float(model.bows(graph, weights)) == 0
+    expected = (linalg.expm(path**2) * joined**2).sum()
+    assert float(ADMG("ancestral").bows(graph, weights)) == pytest.approx(expected, rel=1e-5)
+    assert float(ADMG("ancestral").bows({**params, "graph": jnp.stack([weights, weights.at[:].set(0)])}, weights)) == 0
 
 
 def test_impossible_correlations_have_a_finite_loss_and_gradient():

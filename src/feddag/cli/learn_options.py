@@ -20,6 +20,7 @@ DEFAULT_METHOD = "search"
 OPTIONS = {
     "sharing": Option("What sites have in common: the graph, all (mechanisms, too), or none: each learns alone."),
     "model": Option("Masked neural networks, linear equations, or the networks of NOTEARS-MLP or DAG-GNN."),
+    "constraint": Option("Of admg: one edge for each pair, or besides none <-> between a variable and its ancestor."),
     "acyclicity": Option("The constraint: the paper's, DAGMA's, or DAG-GNN's."),
     "participation": Option("How many sites (3), or which share of them (0.3), enter each average.", number, "NUMBER"),
     "weighting": Option("Sites count equally in an average, or by their rows."),

@@ -84,8 +84,11 @@ def edge_table(graph: CausalGraph) -> Table:
 
 
 def show_edges(console: Console, learned: Learner) -> None:
-    """Print the edges of a learned graph, those that may be chance, and those that a hidden cause may explain."""
-    console.print(edge_table(learned.graph_))
+    """Print the edges as they are drawn, those that may be chance, and those that a hidden cause may explain.
+
+    An arrow alone is a sure cause; `o->` is an effect only if nothing is hidden.
+    """
+    console.print(edge_table(learned.drawn_graph))
     if learned.doubtful_edges:
         names = ", ".join(f"{cause} -> {effect}" for cause, effect in learned.doubtful_edges)
         console.print(f"Perhaps chance: {names}", markup=False, soft_wrap=True)

@@ -13,7 +13,7 @@ _HEADINGS = {
     "absent_error": "± standard error",
     "reversed": "evidence lost if reversed",
     "reversed_error": "± its standard error",
-    "directed": "direction is sure",
+    "directed": "direction is sure if nothing is hidden",
     "together": "residuals go together",
     "confounding": "hidden common cause",
     "low": "at least",

@@ -1,15 +1,15 @@
 """The linear model with hidden common causes: weights of edges ->, and correlations of noise for edges <->.
 
-Appendix C.3 of the paper names it: the likelihood and the constraint for bow-free graphs of Bhattacharya, Nagarajan,
-Malinsky and Shpitser, "Differentiable causal discovery under unmeasured confounding", AISTATS 2021. Like the linear
-model it needs second moments alone. Suited to linear mechanisms with normal noise; not to nonlinear ones. With normal
-noise many graphs fit equally well: adjacencies are easier to find than directions.
+Appendix C.3 of the paper names it: the likelihood and the constraints of Bhattacharya, Nagarajan, Malinsky and
+Shpitser, "Differentiable causal discovery under unmeasured confounding", AISTATS 2021. Like the linear model it needs
+second moments alone. Suited to linear mechanisms with normal noise; not to nonlinear ones. With normal noise many
+graphs fit equally well: adjacencies are easier to find than directions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,9 +38,12 @@ class ADMG(Model):
     """`X = XD + noise` on centred columns, with noise that is correlated where a hidden common cause joins two of them.
 
     The graph is a pair of matrices: the weights of the edges ->, in units of the columns' deviations, and the
-    correlations of their noise. Their product must vanish for every pair: it has one edge or the other (bow-free).
+    correlations of their noise. The constraint says which pairs of matrices are graphs: in a `"bow-free"` one a pair
+    has one edge or the other, and in an `"ancestral"` one no edge <-> joins a variable to one that it causes, along
+    whatever path.
     """
 
+    constraint: Literal["bow-free", "ancestral"] = "bow-free"
     threshold: ClassVar[float] = 0.1
     centred: ClassVar[bool] = True
     takes_experiments: ClassVar[bool] = False
@@ -85,8 +88,14 @@ class ADMG(Model):
         return off_scale + 0.5 * halves + deviation.sum() - jnp.linalg.slogdet(unexplained)[1]
 
     def bows(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
-        """Compute `sum(D ∘ B)` of the squared weights and correlations: 0 if no pair has both edges."""
-        return jnp.sum(adjacency**2 * _correlations(params["graph"]) ** 2)
+        """Compute `sum(D ∘ B)` of the squared weights and correlations: 0 if no pair has both edges.
+
+        For ancestral graphs `sum(e^D ∘ B)`: 0 if no directed path joins what an edge <-> joins, too.
+        """
+        paths = adjacency**2
+        if self.constraint == "ancestral":
+            paths = _paths(paths)
+        return jnp.sum(paths * _correlations(params["graph"]) ** 2)
 
     def sparsity(self, params: Parameters, adjacency: Weights) -> Float[Array, ""]:
         """Return the sum of the absolute weights and, at a higher price, correlations.
@@ -123,6 +132,14 @@ class ADMG(Model):
 
 def _correlations(graph: Float[Array, "2 node node"]) -> Weights:
     return without_loops(jnp.asarray(graph[1] + graph[1].T) / 2)
+
+
+def _paths(edges: Weights) -> Weights:
+    """Compute `e^D - I` as far as paths go, which have fewer edges than there are nodes, by Horner's scheme."""
+    paths = edges
+    for length in range(len(edges) - 1, 1, -1):
+        paths = edges + edges @ paths / length
+    return paths
 
 
 def _positive(correlations: Weights) -> Weights:

@@ -211,8 +211,8 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
             "standard errors may be chance. The last columns say whether a common cause that nobody measured is ruled "
-            "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges for "
-            "which it is ruled out. What tells a sure direction stands at the end.",
+            "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges "
+            "that are called a sure cause: their direction is sure, and a hidden common cause is ruled out.",
             run.table("edge_evidence"),
         ),
         (

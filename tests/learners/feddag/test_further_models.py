@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +56,29 @@ def test_an_admg_does_not_depend_on_units(confounded):
     found = [make_learner("admg", it_max=15).fit(tables).graph_ for tables in (confounded, other_units)]
     assert found[0] == found[1]
     np.testing.assert_allclose(found[0].scores, found[1].scores, atol=1e-3)
+
+
+def test_an_ancestral_graph_joins_no_variable_to_one_that_it_causes_even_if_the_descent_ends_early():
+    """A path a -> b -> c beside a hidden cause of a and c, which a bow-free graph may have."""
+    rng = np.random.default_rng(2)
+    tables = []
+    for _ in range(2):
+        hidden, a, b, c = rng.normal(size=(4, 1000))
+        a = a + hidden
+        b = b + a
+        tables.append(pd.DataFrame({"a": a, "b": b, "c": c + b + 2 * hidden}))
+    known = {"required": [("a", "b"), ("b", "c")], "forbidden": [("a", "c")]}
+    free = make_learner("admg", it_max=15, **known).fit(tables).graph_
+    assert free.bidirected_edges == [("a", "c")]
+    for it_max in (1, 15):
+        found = make_learner("admg", constraint="ancestral", it_max=it_max, **known).fit(tables).graph_
+        paths = nx.transitive_closure(nx.DiGraph(found.edges))
+        assert not any(paths.has_edge(*pair) or paths.has_edge(*pair[::-1]) for pair in found.bidirected_edges)
+
+
+def test_a_constraint_on_edges_that_a_model_does_not_have_is_refused():
+    with pytest.raises(FeddagError, match="constraint='ancestral' is for edges <->"):
+        FedDAG("all", "linear", constraint="ancestral").fit(simulate(3, sites=2, rows=30, seed=1))
 
 
 def test_knowledge_about_an_admg_is_kept(confounded):

@@ -31,6 +31,7 @@ from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import LARGEST_SINGLE, Bounds, TaskSpec, bounds_like, by_name
 from feddag.graphs import CausalGraph, threshold_to_dag
+from feddag.graphs.dag import reachable
 from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS, graph_arrays, graph_from_arrays
 from feddag.learners.checkpointing import FitContext
@@ -68,6 +69,8 @@ class FedDAG(FederatedLearner):
         model: `"mlp"`, the masked neural networks of the paper, `"linear"`, `"notears-mlp"`, which needs
             `sharing="all"` or `"none"`, `"dag-gnn"`, or `"admg"`: linear, with edges <-> where a hidden common cause
             joins two variables (appendix C.3 of the paper).
+        constraint: Graphs that `"admg"` looks for: `"bow-free"`, or `"ancestral"`: no edge <-> joins a variable to one
+            that it causes, directly or along others.
         acyclicity: `"trace-exponential"` (the paper's), `"log-det"` (DAGMA's) or `"polynomial"` (DAG-GNN's).
         participation: How many sites, or which share of them, enter each average; drawn anew every time.
         weighting: Sites count equally in the average (the paper's), or by their rows.
@@ -114,6 +117,7 @@ class FedDAG(FederatedLearner):
     parameter_constraints: ClassVar = {
         "sharing": constraints.one_of(("graph", "all", "none")),
         "model": constraints.one_of(("mlp", "linear", "notears-mlp", "dag-gnn", "admg")),
+        "constraint": constraints.one_of(("bow-free", "ancestral")),
         "acyclicity": constraints.one_of(ACYCLICITY),
         "participation": constraints.whole(1) | SHARE,
         "weighting": constraints.one_of(("equal", "rows")),
@@ -147,6 +151,7 @@ class FedDAG(FederatedLearner):
     sharing: Literal["graph", "all", "none"] = "graph"
     model: Literal["mlp", "linear", "notears-mlp", "dag-gnn", "admg"] = "mlp"
     _: KW_ONLY
+    constraint: Literal["bow-free", "ancestral"] = "bow-free"
     acyclicity: Literal["trace-exponential", "log-det", "polynomial"] = "trace-exponential"
     participation: float = 1.0
     weighting: Literal["equal", "rows"] = "equal"
@@ -206,6 +211,11 @@ class FedDAG(FederatedLearner):
             raise FeddagError(
                 f"The model {self.model!r} cannot share its graph alone, which is a part of its mechanisms. "
                 "Choose sharing='all' or sharing='none'."
+            )
+        if self.constraint != "bow-free" and self.model != "admg":
+            raise FeddagError(
+                f"constraint={self.constraint!r} is for edges <->, which model={self.model!r} does not have. "
+                "Choose model='admg', or leave out the constraint."
             )
         self._participants(sites)
 
@@ -296,7 +306,7 @@ class FedDAG(FederatedLearner):
         if self.model == "linear":
             return Linear()
         if self.model == "admg":
-            return ADMG()
+            return ADMG(self.constraint)
         if self.model == "notears-mlp":
             return NOTEARSMLP(**units)
         if self.model == "dag-gnn":
@@ -363,11 +373,17 @@ class FedDAG(FederatedLearner):
     def _mixed_graph(
         self, scores: Float[np.ndarray, "node node"], joined: Float[np.ndarray, "node node"], columns: Sequence[str]
     ) -> CausalGraph:
-        """Draw edges -> and <->; a pair has the one that scores higher, unless knowledge has an edge there."""
+        """Draw edges -> and <->; a pair has the one that scores higher, unless knowledge has an edge there.
+
+        An edge <-> that the constraint does not allow beside the edges -> is left out: its descent has not ended then.
+        """
         certain = self.knowledge_of(columns).certain.astype(bool)
         wins = (joined > self.edge_threshold()) & (joined > np.maximum(scores, scores.T)) & ~(certain | certain.T)
-        combined = np.where(wins, joined, scores)
         directed = threshold_to_dag(np.where(wins, 0, scores), self.edge_threshold(), certain)
+        if self.constraint == "ancestral":
+            causes = np.array([reachable(directed.astype(bool), node) for node in range(len(columns))])
+            wins &= ~(causes | causes.T)
+        combined = np.where(wins, joined, scores)
         return CausalGraph.admg(directed, wins, columns, combined)
 
     def _restored_graph(self, k: int, columns: Sequence[str], arrays: Arrays) -> CausalGraph:

@@ -3,7 +3,7 @@
 In the manner of GFCI (Ogarrio, Spirtes and Ramsey 2016): the search gives the pairs that are joined, and which sets of
 variables separate the others. A hidden common cause of two variables makes a search that assumes there is none add
 edges to both, so each pair that has a neighbour in common is asked once more whether few of their neighbours separate
-it. Two variables are independent given a set if the evidence of neither rises when the other is added to the set: a
+it. Two variables are independent given a set if the evidence of both surely falls when the other is added to the set: a
 difference of two scores. FCI's rules then turn circles into arrows and tails. Where the noise tells that an edge is no
 hidden common cause, this is given to the rules.
 """
@@ -28,6 +28,8 @@ _LARGEST_SET = 3
 """Neighbours that together may separate a pair."""
 _SURELY_DEPENDENT = 20.0
 """Log-evidence by quick regressions from which on full ones are not asked whether a pair depends."""
+_SURELY_INDEPENDENT = 3.0
+"""Log-evidence that must speak against dependence: odds of 20 to 1."""
 
 Separators = dict[frozenset[int], list[int]]
 _Test = tuple[Edge, int]
@@ -38,17 +40,21 @@ def find_pag(
     dag: Graph, directions: Directions, absent: Collection[Edge], scores: Scores, knowledge: Knowledge
 ) -> Marks:
     """Return the PAG of what the search found, without the edges that are `absent`."""
-    adjacent, separators = dag | dag.T, _separators_of(dag)
+    adjacent, separators = dag | dag.T, separators_of(dag)
     ruled_out = [(each.cause, each.effect) for each in directions.evidence if each.confounding == RULED_OUT]
-    causes = [*ruled_out, *_known_causes(knowledge)]
+    causes = [*ruled_out, *known_causes(knowledge)]
     separated = _separate_more(adjacent, causes, scores)
     separators |= separated
     for i, j in map(sorted, separated):
         adjacent[i, j] = adjacent[j, i] = 0
-    for i, j in absent:
-        if adjacent[i, j]:
-            adjacent[i, j] = adjacent[j, i] = 0
-            del separators[frozenset((i, j))]  # nothing is known to separate them
+    marks = orient(adjacent, separators, causes, knowledge)
+    for i, j in absent:  # they count until here, since nothing is known to separate them
+        marks[i, j] = marks[j, i] = NONE
+    return marks
+
+
+def orient(adjacent: Graph, separators: Separators, causes: Iterable[Edge], knowledge: Knowledge) -> Marks:
+    """Return the marks that follow by FCI's rules from what is joined, what is separated, and causes that are sure."""
     marks = np.where(adjacent, CIRCLE, NONE).astype(np.int8)
     for i, j in causes:
         if adjacent[i, j]:
@@ -57,11 +63,12 @@ def find_pag(
     return apply_fci_rules(orient_colliders(marks, separators), separators)
 
 
-def _known_causes(knowledge: Knowledge) -> list[Edge]:
+def known_causes(knowledge: Knowledge) -> list[Edge]:
+    """List the edges that are required."""
     return [(i, j) for j, parents in enumerate(knowledge.required) for i in members(parents)]
 
 
-def _separators_of(dag: Graph) -> Separators:
+def separators_of(dag: Graph) -> Separators:
     """Return what separates each pair without an edge in the graph: the parents of the later one."""
     place = {node: k for k, node in enumerate(nx.lexicographical_topological_sort(nx.DiGraph(dag)))}
     found: Separators = {}
@@ -123,4 +130,4 @@ def _judge(tests: list[_Test], scores: Scores) -> list[_Test]:
         return scores.rows * max(gains)
 
     gains = {test: gain(*test) for test in unsure}
-    return sorted((test for test, found in gains.items() if found < 0), key=gains.__getitem__)
+    return sorted((test for test, found in gains.items() if found < -_SURELY_INDEPENDENT), key=gains.__getitem__)

@@ -26,7 +26,9 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 
+from feddag.graphs.marks import ARROW, TAIL
 from feddag.learners.knowledge import Knowledge
+from feddag.learners.search.ancestral_search import known_causes, orient, separators_of
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.directions import (
     LIKELY,
@@ -44,7 +46,9 @@ from feddag.learners.search.scores import Scores, families_of
 from feddag.regression.residual_pairs import deviations
 
 _TOLERATED = 1 / 15
-"""Residuals that go together by at most this share of what the noise tells are as good as independent."""
+"""Residuals that go together by at most this share of what the noise tells do not contradict the direction."""
+_INDEPENDENT = 1 / 30
+"""Up to this share they are as good as independent, so that a hidden common cause is ruled out."""
 _LEAST_TOLD = 10.0
 """Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
 _CLEAR = 5.0
@@ -99,6 +103,7 @@ def mark_confounding(
     again = _turn_with_mediators(dag, [edge for edge in heard if not _is_clear(turned[edge])], scores, confidence)
     turned |= {edge: each for edge, each in again.items() if not _is_told(turned[edge], confidence)}
     by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
+    independent = {edge for edge in by_noise if _is_slight(float(together[edge]), turned[edge], _INDEPENDENT)}
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
     likely = {
@@ -116,14 +121,16 @@ def mark_confounding(
         for third in telling
         if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
     }
-    ruled_out = _follow(dag, sure, by_noise, telling, knowledge)
+    doubted = likely | heard - _follow(dag, sure, by_noise, telling, knowledge)
+    ruled_out = _follow(dag, sure, independent, telling, knowledge)
+    there = {edge for edge, each in evidence.items() if each.present} - imprecise
+    ruled_out |= _follow_rules(dag, sure, there, ruled_out, knowledge) - heard
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
-    doubted = likely | heard - ruled_out
     return directions.with_confounding(states, doubted, imprecise, together, knowledge)
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
-    """Say whether the noise tells the direction of an edge, and residuals are as good as independent."""
+    """Say whether the noise tells the direction of an edge, and residuals do not contradict it."""
     return _is_told(turned, confidence) and _is_slight(together, turned)
 
 
@@ -141,9 +148,9 @@ def _is_clear(turned: Compared) -> bool:
     return turned.worse > _CLEAR * turned.error
 
 
-def _is_slight(together: float, turned: Compared) -> bool:
-    """Say whether residuals go together by little, beside what the noise tells about the direction."""
-    return together < _TOLERATED * turned.worse
+def _is_slight(together: float, turned: Compared, share: float = _TOLERATED) -> bool:
+    """Say whether residuals go together by less than a share of what the noise tells about the direction."""
+    return together < share * turned.worse
 
 
 def _rows_tell(turned: Compared) -> bool:
@@ -223,3 +230,20 @@ def _follow(
         if not found:
             return ruled_out
         ruled_out |= found
+
+
+def _follow_rules(
+    dag: Graph, sure: Collection[Edge], there: Collection[Edge], ruled_out: Collection[Edge], knowledge: Knowledge
+) -> set[Edge]:
+    """Return the sure edges whose tail follows by FCI's rules from the independences of the graph, whoever is hidden.
+
+    What points to the cause and has no edge to the effect must surely be there, or one such variable at least.
+    """
+    marks = orient(dag | dag.T, separators_of(dag), [*ruled_out, *known_causes(knowledge)], knowledge)
+    apart = (dag | dag.T) == 0
+
+    def is_borne(cause: int, effect: int) -> bool:
+        pointing = [(k, cause) for k in np.flatnonzero(dag[:, cause] & apart[:, effect]).tolist()]
+        return not pointing or not set(pointing).isdisjoint(there)
+
+    return {(i, j) for i, j in sure if marks[i, j] == ARROW and marks[j, i] == TAIL and is_borne(i, j)}

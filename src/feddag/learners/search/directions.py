@@ -98,7 +98,7 @@ class EdgeEvidence(NamedTuple):
     present: bool
     """Whether it is sure that there is an edge."""
     directed: bool
-    """Whether it is sure that there is an edge and that it points this way."""
+    """Whether it is sure that there is an edge and that it points this way, if nothing is hidden."""
     together: float = np.nan
     """By how much log-likelihood beyond chance what causes leave unexplained of the two variables goes together."""
     confounding: str = POSSIBLE
@@ -109,6 +109,8 @@ class EdgeEvidence(NamedTuple):
     """The number of sites whose own rows speak for the edge; not a number if these are fewer than may be told of."""
     told_by: str | None = None
     """What tells the direction, in words; None where it is not sure."""
+    sure_cause: bool = False
+    """Whether it is directed, and a hidden common cause is ruled out or the edge is known."""
 
     def decided(self, graph: Graph, *, present: bool) -> EdgeEvidence:
         """Return the same evidence with what is sure: of the edge, and of its direction in a graph with open ones."""
@@ -190,17 +192,14 @@ class Directions:
             if edge in doubted and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
             present = each.present and (edge not in imprecise or bool(knowledge.required[j] >> i & 1))
-            evidence.append(each._replace(together=float(together[edge]), confounding=state, present=present))
-        return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+            marked = each._replace(together=float(together[edge]), confounding=state).decided(graph, present=present)
+            certain = state == RULED_OUT or bool(knowledge.required[j] >> i & 1)
+            evidence.append(marked._replace(sure_cause=marked.directed and certain))
+        return Directions(graph, evidence)
 
-    def if_any_may_be_hidden(self, knowledge: Knowledge) -> Directions:
-        """Call an edge directed only where a hidden common cause is ruled out, or the edge is known."""
-        evidence = []
-        for each in self.evidence:
-            required = knowledge.required[each.effect] >> each.cause & 1
-            sure = each.confounding == RULED_OUT or bool(required)
-            evidence.append(each._replace(directed=each.directed and sure))
-        return Directions(self.graph, evidence)
+    def if_any_may_be_hidden(self) -> Directions:
+        """Call only those edges directed that are sure causes."""
+        return Directions(self.graph, [each._replace(directed=each.sure_cause) for each in self.evidence])
 
 
 def surely_worse(compared: Worse, confidence: float) -> bool:

@@ -43,7 +43,7 @@ from feddag.learners.federated import FederatedLearner
 from feddag.learners.knowledge import Edges
 from feddag.learners.search.checks import CHECK_COLUMNS, failed_checks
 from feddag.learners.search.coordinator import Found, SearchCoordinator, Searches, SearchHistory, SearchRound
-from feddag.learners.search.directions import LIKELY, POSSIBLE, RULED_OUT, EdgeEvidence
+from feddag.learners.search.directions import LIKELY, POSSIBLE, EdgeEvidence
 from feddag.learners.search.groups import (
     FEWEST,
     GROUP_TASKS,
@@ -119,16 +119,16 @@ class EvidenceSearch(FederatedLearner):
         edge_scores_: By how much an edge raises the total log-evidence (natural logarithm): of edges of `dag_`, against
             the graph without it; of all others, against adding it (negative). 0 where knowledge, or a cycle, rules
             it out.
-        edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in
-            the other direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
-            (`present`) and that it points this way (`directed`); by how much log-likelihood beyond chance what
-            causes leave unexplained of both variables goes together (`together`), and whether a hidden common cause of
-            the two is ruled out, possible or likely (`confounding`); how much of `reversed` is due to what sites have
-            in common and where they differ (`by_changes`), and the number of `sites` whose own rows speak for the edge.
-            A sure cause is present and directed, and a hidden common cause is ruled out; with `latent="allow"` only
-            such edges are `directed`, and those that are required. `told_by` says in words what tells a sure direction:
-            noise, curvature, independence, changes between sites (or what they have in common), interventions,
-            knowledge, or other edges.
+        edge_evidence_: A table of the edges: by how much the log-evidence falls without it (`absent`) and in the other
+            direction (`reversed`), with standard errors, and whether it is sure that the edge is there at all
+            (`present`) and that, if nothing is hidden, it points this way (`directed`); by how much log-likelihood
+            beyond chance what causes leave unexplained of both variables goes together (`together`), and whether a
+            hidden common cause of the two is ruled out, possible or likely (`confounding`); how much of `reversed` is
+            due to what sites have in common and where they differ (`by_changes`), and the number of `sites` whose own
+            rows speak for the edge. `sure_cause` holds for edges that are directed and of which a hidden common cause
+            is ruled out, or that are required; with `latent="allow"` only these are `directed`. `told_by` says in words
+            what tells a direction: noise, curvature, independence, changes between sites (or what they have in common),
+            interventions, knowledge, or other edges.
         edge_frequencies_: The share of the searches in whose result each edge appeared, as a table like `edge_scores_`.
         checks_: A table of checks of the assumptions: whether residuals depend on the causes (`figure`: the share of
             their size and shape that the causes explain beyond chance), whether two columns look like copies, and
@@ -350,7 +350,7 @@ class EvidenceSearch(FederatedLearner):
         graph = CausalGraph(directions.graph if self.keep_doubtful else directions.sure_edges(), columns, scores)
         if self.latent == "allow":
             pag = coordinator.find_pag(best.dag, directions, absent)
-            directions = directions.if_any_may_be_hidden(knowledge)
+            directions = directions.if_any_may_be_hidden()
             graph = CausalGraph.from_marks(pag, columns, scores)
         table = checks.table(columns, best.dag, alike=self.sharing == "all")
         dag = CausalGraph(best.dag, columns, scores)
@@ -381,9 +381,8 @@ class EvidenceSearch(FederatedLearner):
         if self.latent == "allow":
             return self.graph_
         table = self.edge_evidence_
-        told = table[table.confounding.eq(RULED_OUT) & table.directed.eq(True)]
-        causes = {*zip(told.cause, told.effect, strict=True), *map(tuple, self.required)}
-        return self.graph_.doubted(causes)
+        told = table[table.sure_cause.eq(True)]
+        return self.graph_.doubted({*zip(told.cause, told.effect, strict=True)})
 
     @property
     def doubtful_edges(self) -> tuple[tuple[str, str], ...]:
