@@ -95,10 +95,10 @@ class Tables:
     def dependence(self, one: int, other: int, given: Iterable[int]) -> PairDependence:
         """Say how far two variables depend on each other given some others.
 
-        Where few rows share some combination, cells with enough rows alone are compared, by their likelihood.
+        Where few rows that share a combination may not tell of it, the other cells are compared, by their likelihood.
         """
         nodes = frozenset(given)
-        if self._small(self._cells(nodes | {one, other}).rows).any():
+        if self._minimum_cell > 1:
             return self._dependence_of_large_cells(one, other, nodes)
         of_rows, sizes = self._cells(nodes).of_rows, (self._levels[one], self._levels[other])
         cells = (of_rows * sizes[0] + self._codes[:, one]) * sizes[1] + self._codes[:, other]
