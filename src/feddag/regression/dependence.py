@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 
 _LEAST_LEFT = 1e-9
 """The least share of a column's variance that others leave unexplained: below it they tell the column."""
+_FEWEST_ROWS = 3
+"""A table of so few rows tells nothing."""
 
 
 class PairDependence(NamedTuple):
@@ -52,7 +54,7 @@ def table_dependence(counts: Int[np.ndarray, "given one other"]) -> PairDependen
     That is Pearson's statistic, summed over the combinations. Its mean and variance by chance are those of all tables
     with the same margins (Haldane 1940; Dawson 1954): they hold for few rows in many cells, too.
     """
-    rows = counts.sum()
+    rows = max(int(counts.sum()), 1)
     counts = counts[counts.sum(axis=(1, 2)) > _FEWEST_ROWS].astype(float)
     one, other = counts.sum(axis=2), counts.sum(axis=1)
     total, ones, others = one.sum(axis=1), (one > 0).sum(axis=1), (other > 0).sum(axis=1)
@@ -68,10 +70,6 @@ def table_dependence(counts: Int[np.ndarray, "given one other"]) -> PairDependen
         uneven *= unevenness
     variance = 2 * total / (total - 3) * spreads + total**2 / (total - 1) * uneven
     return PairDependence(float((statistic - by_chance).sum() / rows), float(np.maximum(variance, 0.0).sum() / rows))
-
-
-_FEWEST_ROWS = 3
-"""A table of so few rows tells nothing."""
 
 
 def deviations_from_chance(

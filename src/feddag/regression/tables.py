@@ -117,6 +117,13 @@ class Tables:
         (having, _), (without, combinations) = self._likelihood(given | {child}), self._likelihood(given)
         return without - having, combinations * (self._levels[child] - 1)
 
+    def _likelihood(self, nodes: frozenset[int]) -> tuple[float, int]:
+        """Return Σ N log N, and how many combinations of levels occur."""
+        rows = self._cells(nodes).rows
+        small = self._small(rows)
+        together = rows[~small]
+        return float((together * np.log(together)).sum()), len(together) + int(rows[small].sum())
+
     def _log_evidence(self, nodes: frozenset[int]) -> float:
         if nodes not in self._known:
             of_rows, rows, prior = self._cells(nodes)
