@@ -18,9 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import feddag
+import studies
 from feddag.experiments.formats import markdown_table
 from feddag.federation.site_endpoint import SiteEndpoint
-from verification_cost import METHODS, SITES, run_in_process, study_of
+from verification_cost import METHODS, SITES
 
 TIMED = ("FedDAG, all shared (AS), linear", "search, own mechanisms")
 OTHERS = 300
@@ -41,7 +42,7 @@ def measured(method: str, nodes: int, rows: int) -> list[str]:
             return reply
 
     with TemporaryDirectory() as folder:
-        run_in_process(study_of(method, simulation), simulation, Path(folder), ask)
+        studies.run(studies.study_of(method, simulation), simulation, Path(folder), ask)
     first = simulation.silos[0].name
     others = [each for name, times in seconds.items() if name != first for each in times]
     return [f"{statistics.fmean(seconds[first]):.3f}", f"{statistics.fmean(others):.3f}"]

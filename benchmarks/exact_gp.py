@@ -19,7 +19,6 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 
 import settings
-from feddag.experiments.seeds import parse_seeds
 
 NOISES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 """Variances of the noise over that of the function, of which the best counts."""
@@ -46,8 +45,7 @@ def _with_best_scale(whitened: Float[np.ndarray, " row"], half_log_determinant: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", nargs="+", type=settings.named, required=True, metavar="SETTING")
-    parser.add_argument("--seeds", default="1-2", type=parse_seeds, help="such as 1-2, or one seed")
+    settings.add_arguments(parser, "1-2")
     asked = parser.parse_args()
     print("| setting | seed | variable | true parents | parents found | truth ahead by (nats) |")
     print("| --- | --- | --- | --- | --- | --- |")

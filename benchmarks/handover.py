@@ -14,7 +14,6 @@ import networkx as nx
 
 import feddag
 import settings
-from feddag.experiments.seeds import parse_seeds
 from feddag.experiments.settings import Simulated
 
 
@@ -38,9 +37,7 @@ def run(setting: Simulated, seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    both = [settings.named("mixed-ER2-10"), settings.named("gp-ER2-10")]
-    parser.add_argument("--settings", nargs="+", type=settings.named, default=both, metavar="SETTING")
-    parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-3, or one seed")
+    settings.add_arguments(parser, "1-3", ["mixed-ER2-10", "gp-ER2-10"])
     asked = parser.parse_args()
     print(
         "| setting | seed | FedDAG | with the search's order | search | from FedDAG's order | score | from FedDAG's |"

@@ -16,7 +16,6 @@ import numpy as np
 
 import settings
 from feddag import compare
-from feddag.experiments.seeds import parse_seeds
 from feddag.experiments.settings import Simulated
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners.notears import NOTEARS
@@ -55,8 +54,7 @@ METHODS = {"search": of_search, "notears": of_notears}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", nargs="+", type=settings.named, required=True, metavar="SETTING")
-    parser.add_argument("--seeds", default="2021-2022", type=parse_seeds, help="such as 2021-2025, or one seed")
+    settings.add_arguments(parser, "2021-2022")
     parser.add_argument("--method", choices=METHODS, default="search")
     asked = parser.parse_args()
     print("| setting | seed | SHD | score of the graph found | of the truth | limited by |")

@@ -136,7 +136,8 @@ def without_error(store: Store) -> str:
         f"{len(seeds)} seed{'s' * (len(seeds) > 1)}),"
         f" the search finds {right['the search', 'raw']} without an error, and FedDAG "
         f"{right['FedDAG', 'raw']}; with every column standardised, {right['the search', 'standardised']} and "
-        f"{right['FedDAG', 'standardised']}. [docs/search-figures.md](docs/search-figures.md) has the figures of every setting."
+        f"{right['FedDAG', 'standardised']}. [docs/search-figures.md](docs/search-figures.md) has the figures of every "
+        "setting."
     )
     return textwrap.fill(text, 120, break_on_hyphens=False, break_long_words=False)
 

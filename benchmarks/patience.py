@@ -12,7 +12,7 @@ import time
 
 import settings
 from feddag import FedDAG, compare
-from feddag.experiments.seeds import check_tuning, parse_seeds
+from feddag.experiments.seeds import check_tuning
 from feddag.experiments.settings import Simulated
 from feddag.graphs import CausalGraph, threshold_to_dag
 from feddag.learners import FedDAGHistory
@@ -46,9 +46,7 @@ def run(setting: Simulated, seed: int) -> None:
 def main() -> None:
     """Print a table with a line for each setting and seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    both = [settings.named("mim-ER2-10"), settings.named("linear-ER2-10")]
-    parser.add_argument("--settings", nargs="+", type=settings.named, default=both, metavar="SETTING")
-    parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-3, or one seed")
+    settings.add_arguments(parser, "1-3", ["mim-ER2-10", "linear-ER2-10"])
     asked = parser.parse_args()
     check_tuning(asked.seeds)
     heads = " | ".join(f"patience {patience}" for patience in PATIENCE)

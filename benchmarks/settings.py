@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
 from feddag.experiments import Cell
+from feddag.experiments.seeds import parse_seeds
 from feddag.experiments.settings import Simulated
 
 SETTINGS = (
@@ -19,6 +23,19 @@ def named(name: str) -> Simulated:
     """Such as gp-add-ER2-20."""
     functions, graph, nodes = name.rsplit("-", 2)
     return Simulated(functions, graph, int(nodes))
+
+
+def add_arguments(parser: ArgumentParser, seeds: str, default: Sequence[str] = ()) -> None:
+    """Let the user choose settings, which must be named if there is no default, and seeds."""
+    parser.add_argument(
+        "--settings",
+        nargs="+",
+        type=named,
+        required=not default,
+        default=[named(each) for each in default],
+        metavar="SETTING",
+    )
+    parser.add_argument("--seeds", default=seeds, type=parse_seeds, help="such as 1-8, or one seed")
 
 
 def sharing(setting: Simulated) -> str:

@@ -9,16 +9,12 @@ Type: python benchmarks/stability_cost.py [--variables 10] [--sites 4] [--rows 3
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import studies
 from feddag import simulate
-from feddag.deployment.server import build_server, run_study
-from feddag.deployment.site import build_site
-from feddag.federation.identities import Authority, Trust
-from feddag.federation.policy import SHARING, Policy
-from feddag.study import Study
+from feddag.silos.simulation import Simulation
 
 
 def main() -> None:
@@ -41,44 +37,13 @@ def main() -> None:
     print(f"| the bootstraps alone, over the fit | {' | '.join(ratios)} |")
 
 
-def cost(simulation, bootstraps: int) -> tuple[float, ...]:
+def cost(simulation: Simulation, bootstraps: int) -> tuple[float, ...]:
     """Return the CPU seconds, rounds, bytes sent and received, and numbers per value of one study."""
-    columns, names = simulation.silos[0].columns, [silo.name for silo in simulation.silos]
-    study = Study.parse(
-        'name = "cost"\n[variables]\n'
-        + "\n".join(f'{name} = "continuous"' for name in columns)
-        + '\n[method]\nname = "search"\n'
-        + "\n".join(f"[sites.{name}]" for name in names)
-        + f"\n[trust]\nbootstraps = {bootstraps}\n"
-    )
-    authority, policy = Authority.create("cost"), Policy(sharing=SHARING, maximum_numbers_per_value=None)
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        sites = {
-            silo.name: build_site(
-                study,
-                study.silo(silo.name, silo.to_frame()),
-                folder / silo.name,
-                folder / silo.name / "tables",
-                authority.identify(silo.name),
-                policy,
-                lambda text: None,
-            )
-            for silo in simulation.silos
-        }
-        calls = {
-            name: lambda request, content, timeout, site=site: site.reply(request, content)
-            for name, site in sites.items()
-        }
-        started = time.process_time()
-        server = build_server(study, calls, folder, Trust(authority.root), lambda text: None)
-        result = run_study(study, server, lambda status: None, print)
-        seconds = time.process_time() - started
-        numbers = sites[names[0]].numbers_per_value
-        for site in sites.values():
-            site.close()
-        sent, received = (sum(each.values()) for each in (server.ledger.sent, server.ledger.received))
-        return seconds, result.record["federation"]["rounds"], sent, received, numbers
+    study = studies.study_of('name = "search"', simulation, f"[trust]\nbootstraps = {bootstraps}\n")
+    with TemporaryDirectory() as folder:
+        ended = studies.run(study, simulation, Path(folder), report=print)
+    sent, received = (sum(each.values()) for each in (ended.ledger.sent, ended.ledger.received))
+    return ended.seconds, ended.result.record["federation"]["rounds"], sent, received, ended.numbers_per_value
 
 
 if __name__ == "__main__":

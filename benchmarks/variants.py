@@ -18,7 +18,7 @@ from scipy.stats import t as student
 
 import settings
 from feddag import FedDAG, compare
-from feddag.experiments.seeds import check_tuning, parse_seeds
+from feddag.experiments.seeds import check_tuning
 from feddag.experiments.settings import Simulated
 from feddag.federation import Federation
 from feddag.graphs import CausalGraph
@@ -184,8 +184,7 @@ def figures(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, required=True, metavar="VARIANT")
-    parser.add_argument("--settings", nargs="+", type=settings.named, required=True, metavar="SETTING")
-    parser.add_argument("--seeds", default="1-5", type=parse_seeds, help="such as 1-8, or one seed")
+    settings.add_arguments(parser, "1-5")
     parser.add_argument("--regime", choices=("all", "separate", "federated"), default="all")
     parser.add_argument("--shared-draws", action="store_true", help="of mixed settings")
     asked = parser.parse_args()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import feddag
-from feddag.deployment.server import StudyResult, build_server, run_study
-from feddag.deployment.site import build_site, follow_study
+import studies
+from feddag.deployment.site import follow_study
 from feddag.deployment.terms import study_terms
 from feddag.experiments.formats import markdown_table
 from feddag.federation.calls import Traffic
 from feddag.federation.course import Course
-from feddag.federation.identities import Authority, Trust
-from feddag.federation.policy import SHARING, Policy
 from feddag.federation.refusals import RefusedError
 from feddag.federation.secure import SecureSite
 from feddag.federation.site_endpoint import SiteEndpoint
-from feddag.silos.simulation import Simulation
 from feddag.study import Study
 
 METHODS = {
@@ -43,9 +40,6 @@ METHODS = {
     "NOTEARS": 'name = "notears"',
 }
 SITES = 4
-
-Ask = Callable[[SiteEndpoint, str, str, Mapping[str, Any]], dict[str, Any]]
-"""Has a site of a name reply to a request with a content."""
 
 
 def seconds_to_follow(study: Study, journal: Path) -> float:
@@ -59,45 +53,10 @@ def seconds_to_follow(study: Study, journal: Path) -> float:
     return seconds
 
 
-def study_of(method: str, simulation: Simulation) -> Study:
-    """Return a study of simulated tables."""
-    variables = "\n".join(f'{name} = "continuous"' for name in simulation.silos[0].columns)
-    listed = "\n".join(f"[sites.{silo.name}]" for silo in simulation.silos)
-    return Study.parse(f'name = "cost"\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n')
-
-
-def run_in_process(study: Study, simulation: Simulation, folder: Path, ask: Ask) -> StudyResult:
-    """Run a study whose calls are function calls, each made by `ask`."""
-    authority = Authority.create("cost")
-    sites = {
-        silo.name: build_site(
-            study,
-            study.silo(silo.name, silo.to_frame()),
-            folder / silo.name / "study",
-            folder / silo.name / "tables",
-            authority.identify(silo.name),
-            Policy(sharing=SHARING),
-            lambda text: None,
-        )
-        for silo in simulation.silos
-    }
-
-    def call(name: str) -> Callable[..., dict[str, Any]]:
-        return lambda request, content, timeout: ask(sites[name], name, request, content)
-
-    calls = {name: call(name) for name in sites}
-    server = build_server(study, calls, folder / "server", Trust(authority.root), lambda text: None)
-    try:
-        return run_study(study, server, lambda status: None, lambda text: None)
-    finally:
-        for site in sites.values():
-            site.close()
-
-
 def measured(method: str, nodes: int, rows: int) -> list[str]:
     """Run a study, and return its figures."""
     simulation = feddag.simulate(nodes, mechanism="linear", sites=SITES, rows=rows, seed=1)
-    study = study_of(method, simulation)
+    study = studies.study_of(method, simulation)
     checking, course_bytes = 0.0, 0
     check_sum = SecureSite.check_sum
 
@@ -119,7 +78,7 @@ def measured(method: str, nodes: int, rows: int) -> list[str]:
     try:
         with TemporaryDirectory() as folder:
             started = time.perf_counter()
-            result = run_in_process(study, simulation, Path(folder), ask)
+            result = studies.run(study, simulation, Path(folder), ask).result
             seconds = time.perf_counter() - started
             following = seconds_to_follow(study, Path(folder) / "server" / "journal")
     finally:

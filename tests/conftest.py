@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
@@ -18,6 +19,10 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Before any of these is imported, which is why it stands here. Only where arrays cross a module: elsewhere beartype
 # would refuse a user's mistake before feddag can, and a whole number where a float is meant.
 install_import_hook(("feddag.models", "feddag.learners.feddag.history", "feddag.silos.silo"), "beartype.beartype")
+
+# By itself Hypothesis fails an example that takes 0.2 seconds, which any may on a busy machine.
+hypothesis.settings.register_profile("feddag", deadline=None)
+hypothesis.settings.load_profile("feddag")
 
 sys.path.append(str(Path(__file__).parent))  # where toy_learner is
 

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
 
-from snippets import ROOT, blocks, run_console
+from snippets import ROOT, blocks, run_console, run_python
 
 EXAMPLES = ROOT / "examples"
 
 
-def _shown(script: str) -> str:
-    command = [sys.executable, str(EXAMPLES / script)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-def test_simulated_sites_find_together_what_most_miss_alone():
-    shown = _shown("simulated.py")
+def test_simulated_sites_find_together_what_most_miss_alone(tmp_path):
+    shown = run_python((EXAMPLES / "simulated.py").read_text(encoding="utf-8"), tmp_path)
     assert "together: 0 errors" in shown
     assert shown.count("alone: 0 errors") < 2
 
 
 @pytest.mark.slow
-def test_the_proteins_graph_beats_every_check():
-    shown = _shown("sachs.py")
+def test_the_proteins_graph_beats_every_check(tmp_path):
+    shown = run_python((EXAMPLES / "sachs.py").read_text(encoding="utf-8"), tmp_path)
     assert "raf -- mek" in shown or "raf -> mek" in shown  # the best known of all these edges
     assert shown.rstrip().splitlines()[-1].startswith("On rows held out the graph explains the data better than")
 

@@ -6,12 +6,15 @@ import importlib
 import importlib.util
 import re
 import shutil
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from feddag.deployment.site import check_site
 from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation.policy import Policy
+from feddag.learners.registry import METHODS
 from feddag.study import Study
 from snippets import ROOT, blocks, run_console, run_python
 
@@ -66,7 +69,8 @@ def test_codes_that_are_declared_ordinal_are_levels(tmp_path):
 
 
 def test_the_researchers_method_of_ones_own_learns(tmp_path):
-    shown = run_python("\n".join(blocks("docs/researcher.md", "python")), tmp_path)
+    with mock.patch.dict(METHODS):  # in which the page enters its own
+        shown = run_python("\n".join(blocks("docs/researcher.md", "python")), tmp_path)
     assert shown.rstrip().splitlines()[-1].startswith("GraphMetrics(")
     assert "{'l1': 0.02} CausalGraph(5 nodes," in shown
 
@@ -98,8 +102,22 @@ def test_a_page_names_modules_and_files_that_there_are(page):
     assert [file for file in sorted(files) if not any((top / file).exists() for top in SOURCES)] == []
 
 
-def test_pages_link_to_files_that_are_there():
-    for page in [*PAGES, *(ROOT / "examples").rglob("*.md")]:
-        links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-        local = [link for link in links if "://" not in link and link != "cli.md"]
-        assert [link for link in local if not (page.parent / link).exists()] == [], page
+def _anchors(page: Path) -> set[str]:
+    """The names by which links reach a page's headings, on GitHub and on the site alike."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md"))], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_links_to_files_and_headings_that_there_are(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    for link in links:
+        name, _, anchor = link.partition("#")
+        if "://" in link or name == "cli.md":  # which the site alone has
+            continue
+        target = page.parent / name if name else page
+        assert target.is_file() or (page.parent == ROOT and target.exists()), link  # the site has no folders
+        assert not anchor or anchor in _anchors(target), link

@@ -8,7 +8,9 @@ import pytest
 
 from feddag.errors import FeddagError
 from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
-from feddag.study import DifferentialPrivacy, Study, read_knowledge
+from feddag.study import Study, read_knowledge
+from feddag.study.terms import DifferentialPrivacy
+from refusals import refusal
 
 KEY = "0123456789abcdef" * 4
 TEXT = f"""
@@ -56,11 +58,8 @@ name = "search"
 """
 
 
-def refusal(text: str) -> str:
-    with pytest.raises(FeddagError) as caught:
-        Study.parse(text, "study.toml")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def refused(text: str) -> str:
+    return refusal(Study.parse, text, "study.toml")
 
 
 class TestContent:
@@ -175,7 +174,7 @@ class TestMerge:
         ],
     )
     def test_a_range_or_a_transform_that_cannot_be_is_refused(self, text, message):
-        assert message in refusal(TEXT.replace('age = "continuous"', f"age = {text}"))
+        assert message in refused(TEXT.replace('age = "continuous"', f"age = {text}"))
 
     def test_a_study_that_begins_anew_has_another_digest_and_no_noise(self):
         plain = TEXT[: TEXT.index("[privacy")]
@@ -183,12 +182,12 @@ class TestMerge:
         again = Study.parse(f"attempt = 2\n{plain}")
         assert again.digest != Study.parse(plain).digest
         assert Study.of(again.document()) == again
-        assert "attempt cannot be 2 where sums have noise" in refusal(f"attempt = 2\n{TEXT}")
+        assert "attempt cannot be 2 where sums have noise" in refused(f"attempt = 2\n{TEXT}")
 
     def test_neighbours_of_an_order_may_be_merged_under_the_name_of_one(self):
         text = TEXT.replace('"down"]', '"down"], merge = { down = ["flat", "down"] }')
         assert Study.parse(text).variables[4].kind == Kind("ordinal", ("up", "down"))
-        assert "must be neighbours" in refusal(text.replace('["flat", "down"] }', '["up", "down"] }'))
+        assert "must be neighbours" in refused(text.replace('["flat", "down"] }', '["up", "down"] }'))
 
     @pytest.mark.parametrize(
         ("merge", "message"),
@@ -203,11 +202,11 @@ class TestMerge:
         ],
     )
     def test_what_cannot_be_merged_is_refused(self, merge, message):
-        assert message in refusal(TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
+        assert message in refused(TEXT.replace(self.LEVELS, f"{self.LEVELS}, merge = {{ {merge} }}", 1))
 
     def test_two_levels_or_none_are_not_merged(self):
         text = TEXT.replace('type = "binary"', 'type = "binary", merge = { all = [0, 1] }')
-        assert "a binary variable has no levels to merge" in refusal(text)
+        assert "a binary variable has no levels to merge" in refused(text)
 
 
 class TestDigest:
@@ -339,18 +338,18 @@ class TestRefusals:
     )
     def test_a_mistake_is_told_by_file_key_value_and_remedy(self, old, new, message):
         assert old in TEXT
-        found = refusal(TEXT.replace(old, new, 1))
+        found = refused(TEXT.replace(old, new, 1))
         assert found.startswith("study.toml")
         assert message in found
 
     def test_one_variable_is_no_graph(self):
-        assert refusal(MINIMAL.replace('b = "continuous"', "")) == (
+        assert refused(MINIMAL.replace('b = "continuous"', "")) == (
             "study.toml: variables must be at least 2. Got 1 instead."
         )
 
     def test_a_required_cycle_is_refused(self):
         text = MINIMAL + '[knowledge]\nrequired = [["a", "b"], ["b", "a"]]\n'
-        assert refusal(text).startswith("study.toml: knowledge: ")
+        assert refused(text).startswith("study.toml: knowledge: ")
 
     def test_a_file_that_is_not_there(self, tmp_path):
         with pytest.raises(FeddagError, match=r"none\.toml does not exist\. Check the path, or write one with"):
@@ -440,71 +439,3 @@ def test_a_file_of_knowledge_has_the_keys_of_the_table(tmp_path):
     path.write_text("requird = []\n", encoding="utf-8")
     with pytest.raises(FeddagError, match=r"knowledge\.toml: requird is not known.*Did you mean 'required'"):
         read_knowledge(path)
-
-
-class TestExperiments:
-    SITES = MINIMAL + '[sites.one]\n[sites.two]\nintervened = ["b"]\n[sites.three]\ntargets = "condition"\n'
-
-    @staticmethod
-    def table(**more):
-        return pd.DataFrame(np.random.default_rng(1).normal(size=(12, 2)), columns=["a", "b"]).assign(**more)
-
-    def test_sites_know_their_targets(self):
-        study = Study.parse(self.SITES)
-        cells = ["a;b", "a", " b ", "", None, *[None] * 7]
-        tables = {"one": self.table(), "two": self.table(), "three": self.table(condition=cells)}
-        one, two, three = study.silos(tables)
-        assert not one.targets.any()
-        assert two.targets.tolist() == [[False, True]] * 12
-        assert three.targets[:5].tolist() == [[True, True], [True, False], [False, True], [False] * 2, [False] * 2]
-        assert three.columns == ("a", "b")
-        np.testing.assert_array_equal(study.silo("three", tables["three"]).targets, three.targets)
-
-    def test_sites_know_which_mechanisms_were_changed(self):
-        study = Study.parse(self.SITES.replace("[sites.one]", '[sites.one]\nchanged = ["b"]'))
-        tables = {"one": self.table(), "two": self.table(), "three": self.table(condition=[None] * 12)}
-        one, two, _ = study.silos(tables)
-        assert one.changed == ("b",)
-        assert two.changed == ()
-        assert not one.targets.any()
-        assert one.unlike_others.tolist() == [[False, True]] * 12
-        assert study.silos(tables).pooled("all")[0].targets[:12].tolist() == [[False, True]] * 12
-        assert Study.of(study.document()) == study
-        assert study.digest != Study.parse(self.SITES).digest
-
-    def test_rows_that_are_dropped_take_their_targets_along(self):
-        study = Study.parse(self.SITES + '[data]\nmissing = "drop"\n')
-        table = self.table(condition=["a", "b", *[None] * 10])
-        table.loc[0, "a"] = np.nan
-        assert study.silo("three", table).targets[0].tolist() == [False, True]
-
-    def test_the_digest_tells_experiments_and_the_document_keeps_them(self):
-        study = Study.parse(self.SITES)
-        assert Study.of(study.document()) == study
-        assert study.digest != Study.parse(self.SITES.replace('["b"]', '["a"]')).digest
-        assert "intervened" not in STUDY.document()["sites"]["lyon"]
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ('[sites.one]\nintervened = ["c"]\n', "sites.one.intervened has 'c', which is no variable"),
-            ('[sites.one]\ntargets = "a"\n', "sites.one.targets is 'a', which is the column of a variable"),
-            ('[sites.one]\nintervened = ["a"]\n', "'a' is in sites.NAME.intervened of every site"),
-            ('[sites.one]\nchanged = ["c"]\n', "sites.one.changed has 'c', which is no variable"),
-            ('[sites.one]\nchanged = ["a"]\n', "'a' is in sites.NAME.changed of every site"),
-            (
-                '[sites.one]\nintervened = ["a"]\nchanged = ["a"]\n[sites.two]\n',
-                "sites.one: 'a' is in intervened and in changed",
-            ),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused(self, text, message):
-        assert message in refusal(MINIMAL + text)
-
-    def test_a_target_that_is_no_variable_is_refused_by_row(self):
-        with pytest.raises(FeddagError, match="Site 'three', column 'condition', row 2: the target 'c' is no variable"):
-            Study.parse(self.SITES).silo("three", self.table(condition=["", "c", *[""] * 10]))
-
-    def test_a_method_that_takes_no_experiments_is_refused(self):
-        with pytest.raises(FeddagError, match="takes no experiments"):
-            Study.parse(self.SITES.replace('"search"', '"notears"')).learner()

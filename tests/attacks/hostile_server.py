@@ -32,7 +32,8 @@ from feddag.federation.secure.messages import Attempt, read_total
 from feddag.federation.site_endpoint import SiteEndpoint
 from feddag.federation.steps import Step
 from feddag.federation.wire import encode_task
-from feddag.study import FederationTerms, Study
+from feddag.study import Study
+from feddag.study.terms import FederationTerms
 
 AUTHORITY = Authority.create("attacks")
 VICTIM = "victim"

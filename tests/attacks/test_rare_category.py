@@ -225,7 +225,7 @@ def test_rows_laid_aside_are_as_many_as_a_cell(rows, laid_aside):
             check_site(study, silo, Policy())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 9), min_size=3, max_size=4).filter(lambda counts: sum(counts) >= 12),
     st.sampled_from(["categorical", "ordinal"]),
@@ -253,7 +253,7 @@ def test_a_table_is_refused_just_if_a_level_is_rare_and_the_line_that_is_propose
     check_cells(mended, mended.silo("a", frame), policy)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 8), st.permutations(range(4)), st.integers(2, 4))
 def test_no_function_of_several_parents_tells_small_combinations_of_levels_apart(seed, minimum, order, size):
     draw, levels = np.random.default_rng(seed), np.array([2, 3, 0, 2])

@@ -47,7 +47,7 @@ def of_moments() -> tuple[Study, Silo, Disclosure]:
 @pytest.fixture(scope="module")
 def of_scores() -> Disclosure:
     study = _study('name = "search"')
-    return disclose(study, _silo(study), seed=3, share=0.25)
+    return disclose(study, _silo(study), seed=3, share=0.1)
 
 
 def test_numbers_are_counted_against_the_values_of_the_table(of_moments):

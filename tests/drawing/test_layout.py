@@ -62,7 +62,7 @@ def crossings(layout):
     )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(graphs())
 def test_nodes_stand_apart_and_within_the_drawing(graph):
     layout = lay_out(graph)
@@ -72,7 +72,7 @@ def test_nodes_stand_apart_and_within_the_drawing(graph):
     assert (boxes(layout)[:, 3] <= layout.height).all()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(graphs())
 def test_every_edge_leads_from_one_of_its_nodes_to_the_other(graph):
     layout = lay_out(graph)

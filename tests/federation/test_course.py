@@ -211,7 +211,7 @@ def question(values: np.ndarray, number: float = 0.5) -> Task:
     return Task("toy.step", 3, {"rho": number}, {"U": values, "places": np.arange(3)}, (0, 2))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(arrays(np.float64, (3,), elements=FLOATS), st.floats(-1, 1), st.integers(0, 2))
 def test_rounding_is_no_difference_and_anything_more_is(values: np.ndarray, noise: float, place: int):
     expected = question(values)

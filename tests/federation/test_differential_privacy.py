@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.stats import kstest, norm
@@ -138,7 +138,6 @@ shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 answers = st.dictionaries(st.sampled_from("abc"), npst.arrays(np.float64, shapes, elements=finite), min_size=1)
 
 
-@settings(deadline=None)
 @given(answers, st.floats(1e-3, 1e3))
 def test_an_answer_is_no_longer_than_allowed_and_points_the_same_way(arrays, clip):
     found = protected(arrays, clip=clip)

@@ -111,7 +111,7 @@ OF_THE_TABLE: Mapping[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("failure", OF_THE_TABLE)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(values=TABLES)
 def test_nothing_of_a_table_leaves_with_a_refusal_not_even_what_went_wrong(failure: str, values: np.ndarray):
     told: list[str] = []
@@ -152,7 +152,7 @@ HOSTILE: Mapping[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("hostile", HOSTILE)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(one=TABLES, other=TABLES)
 def test_what_a_hostile_request_brings_is_the_same_word_whatever_the_table(
     secure: bool, hostile: str, one: np.ndarray, other: np.ndarray

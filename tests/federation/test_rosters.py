@@ -29,7 +29,7 @@ def by_trying(rosters: list[set[str]]) -> int:
     return int(about[about > 0].min())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ROSTERS)
 @example([set("abcd"), set("abc")])
 @example([set("abc"), set("cde"), set("abde")])  # twice c alone
@@ -42,7 +42,7 @@ def test_the_fewest_sites_are_those_that_trying_all_combinations_finds(rosters: 
         assert min(fewest_sites(rosters, most=most), most + 1) == min(by_trying(rosters), most + 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(ROSTERS, st.randoms())
 def test_order_and_repetition_of_sums_tell_nothing_more(rosters: list[set[str]], random):
     more = [*rosters, *rosters]

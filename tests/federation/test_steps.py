@@ -69,7 +69,7 @@ def head_of(steps: list[Step], study: str = "study") -> bytes:
     return head
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(STEPS, max_size=3), st.lists(STEPS, max_size=3))
 def test_two_courses_have_the_same_head_only_if_they_are_the_same(one: list[Step], other: list[Step]):
     same = [step.message() for step in one] == [step.message() for step in other]
@@ -77,7 +77,7 @@ def test_two_courses_have_the_same_head_only_if_they_are_the_same(one: list[Step
     assert head_of(one) != head_of(one, "another study")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(STEPS, max_size=2), STEPS, STEPS)
 def test_a_question_is_another_after_another_course_task_or_decision(course: list[Step], one: Step, other: Step):
     def question(steps: list[Step], step: Step) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -54,7 +54,6 @@ def assert_same_arrays(found, expected):
         assert found[name].tobytes() == array.tobytes()
 
 
-@settings(deadline=None)
 @given(tasks)
 def test_a_task_comes_back_to_the_bit(task):
     found = decode_task(encode_task(task))
@@ -66,7 +65,6 @@ def test_a_task_comes_back_to_the_bit(task):
     assert_same_arrays(found.arrays, task.arrays)
 
 
-@settings(deadline=None)
 @given(answers)
 def test_an_answer_comes_back_to_the_bit(answer):
     found = decode_answer(encode_answer(answer))
@@ -83,7 +81,6 @@ def assert_decoded_or_refused(message):
         assert encode(decode(encode(found))) == encode(found)
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_any_bytes_are_a_message_or_refused(noise):
     assert_decoded_or_refused(noise)
@@ -100,7 +97,6 @@ keys = st.sampled_from(tops) | st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.sampled_from([encode_task(TASK), encode_answer(ANSWER)]), keys, json_values | st.just(10**400), st.binary())
 def test_any_header_is_a_message_or_refused(message, key, value, tail):
     header, rest = taken_apart(message)
@@ -114,7 +110,6 @@ def test_any_header_is_a_message_or_refused(message, key, value, tail):
     assert_decoded_or_refused(put_together(header, rest))
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([encode_task(TASK), encode_answer(ANSWER)]),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=3),

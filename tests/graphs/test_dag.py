@@ -168,7 +168,7 @@ def test_the_cpdag_directs_exactly_the_edges_that_the_whole_class_directs_alike(
             np.testing.assert_array_equal(to_cpdag(adjacency), union)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(hnp.arrays(np.int8, (5, 5), elements=st.integers(0, 1)), st.permutations(range(5)))
 def test_the_cpdag_of_five_nodes_is_the_union_of_its_class(upper, order):
     adjacency = np.triu(upper, k=1)[np.ix_(order, order)]

@@ -30,7 +30,7 @@ def members_of_class(cpdag):
             yield dag
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(dags())
 def test_an_extension_is_a_member_of_the_class(dag):
     cpdag = to_cpdag(dag)
@@ -39,7 +39,7 @@ def test_an_extension_is_a_member_of_the_class(dag):
     np.testing.assert_array_equal(to_cpdag(found), cpdag)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(dags())
 def test_parent_sets_are_those_of_the_members_of_the_class(dag):
     cpdag = to_cpdag(dag)

@@ -71,7 +71,7 @@ def test_no_name_becomes_a_formula_of_a_spreadsheet(tmp_path, file_format):
 
 
 @pytest.mark.parametrize("file_format", ENDINGS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(graph=graphs())
 def test_every_format_returns_the_graph_that_was_written(tmp_path, file_format, graph):
     path = tmp_path / f"graph{ENDINGS[file_format]}"
@@ -81,7 +81,7 @@ def test_every_format_returns_the_graph_that_was_written(tmp_path, file_format, 
 
 
 @pytest.mark.parametrize("file_format", ["edges", "adjacency", "json"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(graph=graphs(names=st.text(min_size=1)))
 def test_all_formats_but_xml_take_control_characters_in_names(tmp_path, file_format, graph):
     path = tmp_path / f"graph{ENDINGS[file_format]}"
@@ -161,7 +161,7 @@ def test_dot_lists_nodes_and_edges_and_draws_no_head_on_an_undirected_edge(tmp_p
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(graph=graphs())
 def test_dot_quotes_names_so_that_they_can_be_told_apart_again(tmp_path, graph):
     write_graph(graph, tmp_path / "g.dot")

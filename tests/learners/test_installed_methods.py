@@ -18,30 +18,46 @@ EXAMPLE = ROOT / "examples" / "own_method"
 PARTIAL = "partial-correlations"
 
 
-@pytest.fixture
-def installed(tmp_path):
-    """Runs feddag beside the example and other packages, as an installer would have laid them down."""
-    site = tmp_path / "site-packages"
-    site.mkdir()
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the example and other packages, as an installer would have laid them down."""
+    site = tmp_path_factory.mktemp("site-packages")
     shutil.copy(EXAMPLE / "own_method.py", site)
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["feddag.methods"]
-
-    def lay_down(package, entries):
+    (site / "unsound.py").write_text(
+        "from dataclasses import replace\n"
+        "from own_method import METHOD\n"
+        "GONE = replace(METHOD, name='gone', estimator='own_method:Nobody')\n"
+        "IDLE = replace(METHOD, name='idle', regimes=())\n"
+    )
+    packages = {
+        "own_method": tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"][
+            "feddag.methods"
+        ],
+        "broken": {
+            "lost": "nowhere:METHOD",
+            "no-method": "own_method:Method",
+            "gone": "unsound:GONE",
+            "idle": "unsound:IDLE",
+        },
+        "copied": {"again": "own_method:METHOD"},
+    }
+    for package, methods in packages.items():
         about = site / f"{package}-0.1.0.dist-info"
         about.mkdir()
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1.0\n")
-        lines = [f"{name} = {where}" for name, where in entries.items()]
+        lines = [f"{name} = {where}" for name, where in methods.items()]
         (about / "entry_points.txt").write_text("\n".join(["[feddag.methods]", *lines, ""]))
+    return site
 
-    lay_down("own_method", points)
 
-    def run(*arguments, program=("-m", "feddag")):
-        command = [sys.executable, *program, *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200"}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    run.lay_down = lay_down
-    return run
+def run(site, folder, *program):
+    """Python in a process of its own, which has the packages."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT / "src")]), "COLUMNS": "200"}
+    ended = subprocess.run(
+        [sys.executable, *program], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended
 
 
 # One command after the other in one process: most of a command's time is that of its imports.
@@ -54,9 +70,12 @@ print(json.dumps([[result.exit_code, result.stdout, result.stderr] for result in
 """
 
 
-def test_an_installed_method_takes_part_in_everything(installed, tmp_path):
-    simulate(4, mechanism="linear", sites=2, rows=60, seed=1).write(tmp_path / "data")
-    tables = [str(path) for path in sorted((tmp_path / "data").glob("site*.csv"))]
+@pytest.fixture(scope="module")
+def ended(site, tmp_path_factory):
+    """What commands print, and what the process prints of itself."""
+    folder = tmp_path_factory.mktemp("commands")
+    simulate(4, mechanism="linear", sites=2, rows=60, seed=1).write(folder / "data")
+    tables = [str(path) for path in sorted((folder / "data").glob("site*.csv"))]
     part = ["linear", "--nodes", "10", "--methods", f"{PARTIAL},empty", "--seeds", "2021-2022"]
     commands = [
         ["methods", "--format", "json"],
@@ -65,32 +84,23 @@ def test_an_installed_method_takes_part_in_everything(installed, tmp_path):
         ["experiment", "run", *part, "--jobs", "2"],
         ["experiment", "show", *part],
     ]
-    ended = installed(json.dumps(commands), program=["-c", COMMANDS])
-    assert ended.returncode == 0, ended.stderr
+    ended = run(site, folder, "-c", COMMANDS, json.dumps(commands))
     results = json.loads(ended.stdout)
     assert [code for code, _, _ in results] == [0] * len(commands), results
-    (_, methods, _), (_, options, _), _, (_, _, ran), (_, shown, _) = results
+    return results, ended.stderr
+
+
+def test_an_installed_method_takes_part_in_everything(ended):
+    (_, methods, _), (_, options, _), _, (_, _, ran), (_, shown, _) = ended[0]
     assert PARTIAL in [each["name"] for each in json.loads(methods)]
     assert "--least" in options
     assert "8 cells computed" in ran
     assert PARTIAL in shown
 
 
-def test_what_cannot_be_used_is_told_and_left_out(installed, tmp_path):
-    (tmp_path / "site-packages" / "unsound.py").write_text(
-        "from dataclasses import replace\n"
-        "from own_method import METHOD\n"
-        "GONE = replace(METHOD, name='gone', estimator='own_method:Nobody')\n"
-        "IDLE = replace(METHOD, name='idle', regimes=())\n"
-    )
-    installed.lay_down(
-        "broken",
-        {"lost": "nowhere:METHOD", "no-method": "own_method:Method", "gone": "unsound:GONE", "idle": "unsound:IDLE"},
-    )
-    installed.lay_down("copied", {"again": "own_method:METHOD"})
-    listed = installed("methods", "--format", "json")
-    assert listed.returncode == 0
-    names = [each["name"] for each in json.loads(listed.stdout)]
+def test_what_cannot_be_used_is_told_and_left_out(ended):
+    ((_, methods, by_command), *_), by_process = ended
+    names = [each["name"] for each in json.loads(methods)]
     assert names.count(PARTIAL) == 1
     assert not {"gone", "idle"} & {*names}
     for told in (
@@ -100,10 +110,12 @@ def test_what_cannot_be_used_is_told_and_left_out(installed, tmp_path):
         "The method 'idle' of broken was left out: ValueError: regimes must be some of federated,",
         "was left out: ValueError: the name 'partial-correlations' is taken.",
     ):
-        assert told in listed.stderr
+        assert told in by_command + by_process
 
 
-def test_a_package_may_be_imported_before_feddag(installed):
+def test_a_package_may_be_imported_before_feddag(site, tmp_path):
+    for metadata in site.glob("*.dist-info"):
+        if not metadata.name.startswith("own_method"):
+            shutil.rmtree(metadata)  # they would be told of, and -W makes that an error
     command = "import own_method, feddag; feddag.make_learner('partial-correlations')"
-    found = installed(program=["-W", "error", "-c", command])
-    assert found.returncode == 0, found.stderr
+    run(site, tmp_path, "-W", "error", "-c", command)

@@ -108,7 +108,7 @@ def test_dags_are_exactly_zero(acyclicity, nodes, scale, seed):
 
 
 @functions
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**16), st.sampled_from([1e-10, 1e-5, 1e-2, 1.0]))
 def test_every_cycle_is_seen(acyclicity, seed, weight):
     A = random_dag(10, seed) + 0.01 * (random_dag(10, seed) > 0)

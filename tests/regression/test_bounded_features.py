@@ -19,7 +19,7 @@ MAPS = {
 
 @pytest.mark.parametrize("name", MAPS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_row_changes_a_release_by_no_more_than_the_sensitivity(name, data):
     features = MAPS[name]
     numbers = st.floats(allow_nan=True, allow_infinity=True)

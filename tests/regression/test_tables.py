@@ -87,7 +87,7 @@ for dag in all_dags(4):
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1, 5]), st.sampled_from([1, 4]))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_all_graphs_of_an_equivalence_class_have_the_same_score(seed, sites, minimum_cell):
     tables = Tables(draw(seed), LEVELS, sites=sites, minimum_cell=minimum_cell)
 

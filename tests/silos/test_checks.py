@@ -12,6 +12,7 @@ import pytest
 from feddag.errors import FeddagError
 from feddag.silos import CheckedSilos, Silo, read_silos, simulate
 from feddag.silos.checks import MINIMUM_ROWS, check_agreement, make_silo
+from refusals import refusal
 
 ROWS = 12
 rng = np.random.default_rng(0)
@@ -25,13 +26,6 @@ def with_value(value, row: int = 3) -> list:
     column = rng.normal(size=ROWS).tolist()
     column[row] = value
     return column
-
-
-def refusal(check, *arguments) -> str:
-    with pytest.raises(FeddagError) as caught:
-        check(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 class TestOneTable:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feddag.errors import FeddagError
 from feddag.silos import Silo, read_silos, simulate
+from refusals import refusal
 
 ROWS = 12
 values = np.random.default_rng(0).normal(size=(ROWS, 3))
@@ -22,13 +22,6 @@ HEADER, BODY = LINES[0], LINES[1:]
 def written(path: Path, *lines: str) -> Path:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-def refusal(silos) -> str:
-    with pytest.raises(FeddagError) as caught:
-        read_silos(silos)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 class TestTables:
@@ -108,36 +101,40 @@ class TestSeparatedFiles:
 
     def test_a_repeated_name_is_not_hidden(self, tmp_path):
         path = written(tmp_path / "n.csv", "a,b,a", *BODY)
-        assert refusal(path) == "Site 'n': column 'a' stands 2 times. Give each column its own name."
+        assert refusal(read_silos, path) == "Site 'n': column 'a' stands 2 times. Give each column its own name."
 
     def test_an_unnamed_column(self, tmp_path):
         path = written(tmp_path / "n.csv", "a,,c", *BODY)
-        assert refusal(path) == "Site 'n': column 2 has no name. Name every column."
+        assert refusal(read_silos, path) == "Site 'n': column 2 has no name. Name every column."
 
     def test_an_empty_file(self, tmp_path):
         (tmp_path / "n.csv").touch()
-        assert refusal(tmp_path / "n.csv") == f"Site 'n': {tmp_path}/n.csv is empty. Give a header and rows."
+        assert (
+            refusal(read_silos, tmp_path / "n.csv") == f"Site 'n': {tmp_path}/n.csv is empty. Give a header and rows."
+        )
 
     def test_a_header_alone(self, tmp_path):
-        assert refusal(written(tmp_path / "n.csv", HEADER)).startswith("Site 'n': 0 rows are too few. Give at least")
+        assert refusal(read_silos, written(tmp_path / "n.csv", HEADER)).startswith(
+            "Site 'n': 0 rows are too few. Give at least"
+        )
 
     @pytest.mark.parametrize("rows", [[0], [5], range(ROWS)], ids=["the first", "a later", "every"])
     def test_rows_with_more_fields_than_the_header(self, tmp_path, rows):
         body = [line + ",9" if k in rows else line for k, line in enumerate(BODY)]
-        message = refusal(written(tmp_path / "n.csv", HEADER, *body))
+        message = refusal(read_silos, written(tmp_path / "n.csv", HEADER, *body))
         assert message.startswith(f"Site 'n': {tmp_path}/n.csv could not be read (")
         assert "3 fields" in message
         assert message.endswith("Check the file.")
 
     def test_rows_with_fewer_fields_lack_values(self, tmp_path):
         body = [line.rpartition(",")[0] if k == 5 else line for k, line in enumerate(BODY)]
-        message = refusal(written(tmp_path / "n.csv", HEADER, *body))
+        message = refusal(read_silos, written(tmp_path / "n.csv", HEADER, *body))
         assert message.startswith("Site 'n', column 'c': 1 missing values, the first in row 6.")
 
     def test_another_encoding(self, tmp_path):
         path = tmp_path / "n.csv"
         path.write_bytes("\n".join(["é,b,c", *BODY]).encode("latin-1"))
-        assert refusal(path).startswith(f"Site 'n': {path} is not in UTF-8 (")
+        assert refusal(read_silos, path).startswith(f"Site 'n': {path} is not in UTF-8 (")
 
     @pytest.mark.parametrize("extension", ["csv", "tsv"])
     @pytest.mark.parametrize("separator", [";", "\t"])
@@ -156,10 +153,10 @@ class TestSeparatedFiles:
         path = written(tmp_path / "n.csv", "a;b;c", *body, "1.234;1;1")
         number = body[0].partition(";")[0]
         reason = f"{number} has a decimal comma, and 1.234 a point"
-        assert refusal(path) == f"Site 'n': {path} could not be read ({reason}). Check the file."
+        assert refusal(read_silos, path) == f"Site 'n': {path} could not be read ({reason}). Check the file."
 
     def test_one_column(self, tmp_path):
-        assert refusal(written(tmp_path / "n.csv", "a", *"123456789012")).startswith(
+        assert refusal(read_silos, written(tmp_path / "n.csv", "a", *"123456789012")).startswith(
             "Site 'n': a graph needs at least 2"
         )
 
@@ -167,18 +164,18 @@ class TestSeparatedFiles:
 class TestPaths:
     def test_a_missing_file(self, tmp_path):
         path = tmp_path / "none.csv"
-        assert refusal([path]) == f"Site 'none': {path} does not exist. Check the path."
+        assert refusal(read_silos, [path]) == f"Site 'none': {path} does not exist. Check the path."
 
     @pytest.mark.parametrize("name", ["folder", "folder.csv"])
     def test_a_folder(self, tmp_path, name):
         path = tmp_path / name
         path.mkdir()
-        assert refusal(path) == f"Site 'folder': {path} is a folder. Name the file of the site's table."
+        assert refusal(read_silos, path) == f"Site 'folder': {path} is a folder. Name the file of the site's table."
 
     @pytest.mark.parametrize("name", ["n.xlsx", "n"])
     def test_an_unknown_extension(self, tmp_path, name):
         path = written(tmp_path / name, *LINES)
-        assert refusal(path) == (
+        assert refusal(read_silos, path) == (
             f"Site 'n': {path} has the extension {path.suffix!r}, which feddag does not read. "
             "Use one of .csv, .tsv, .parquet, .feather, .sqlite, .db, .duckdb, .ddb."
         )
@@ -187,39 +184,39 @@ class TestPaths:
     def test_a_file_without_permission(self, tmp_path):
         path = written(tmp_path / "n.csv", *LINES)
         path.chmod(0)
-        assert refusal(path) == f"Site 'n': {path} may not be read. Check its permissions."
+        assert refusal(read_silos, path) == f"Site 'n': {path} may not be read. Check its permissions."
 
     def test_a_file_that_is_not_what_its_extension_says(self, tmp_path):
         path = written(tmp_path / "n.parquet", *LINES)
-        message = refusal(path)
+        message = refusal(read_silos, path)
         assert message.startswith(f"Site 'n': {path} could not be read (")
         assert message.endswith("). Check the file.")
 
     def test_a_name_in_a_mapping_is_the_one_that_errors_use(self, tmp_path):
-        assert refusal({"north": tmp_path / "none.csv"}).startswith("Site 'north': ")
+        assert refusal(read_silos, {"north": tmp_path / "none.csv"}).startswith("Site 'north': ")
 
 
 class TestWhatIsNoTable:
     @pytest.mark.parametrize("array", [np.zeros(5), np.zeros((5, 2, 2))])
     def test_an_array_of_other_than_two_dimensions(self, array):
-        assert refusal([frame, array]) == (
+        assert refusal(read_silos, [frame, array]) == (
             f"Site 'site-02': an array must have two dimensions (rows, columns). Got {array.ndim} instead."
         )
 
     @pytest.mark.parametrize("table", [3, None, [[1, 2], [3, 4]]])
     def test_something_else_in_a_list(self, table):
-        assert refusal([table]) == (
+        assert refusal(read_silos, [table]) == (
             "Site 'site-01': a table must be a DataFrame, a two-dimensional array or a path. "
             f"Got {type(table).__name__} instead."
         )
 
     @pytest.mark.parametrize("silos", [frame, values, None, 3])
     def test_a_single_table_is_to_be_put_into_a_list(self, silos):
-        message = refusal(silos)
+        message = refusal(read_silos, silos)
         assert message.startswith("silos must be a list or dict of tables or paths, or a Simulation. Got ")
         assert type(silos).__name__ in message
         assert message.endswith("put a single table into a list.")
 
     @pytest.mark.parametrize("silos", [[], {}, ()])
     def test_no_site_at_all(self, silos):
-        assert refusal(silos) == "There is no silo. Give at least one site's table."
+        assert refusal(read_silos, silos) == "There is no silo. Give at least one site's table."

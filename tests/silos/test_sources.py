@@ -15,6 +15,7 @@ from feddag.silos import read_silos
 from feddag.silos.databases import Database
 from feddag.silos.reading import site_names
 from feddag.silos.sources import read_table, source_of
+from refusals import refusal
 
 frame = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 3)), columns=["a", "b", "c"])
 ordered = frame.sort_values(["a", "b", "c"]).to_numpy()
@@ -44,13 +45,6 @@ def database(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(request.param)
 
 
-def refusal(silos) -> str:
-    with pytest.raises(FeddagError) as caught:
-        read_silos(silos)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 class TestDatabaseFiles:
     @pytest.mark.parametrize(
         "selection", ["table=visits", "table=main.visits", "query=SELECT * FROM visits WHERE 1 = 1;"]
@@ -68,20 +62,22 @@ class TestDatabaseFiles:
 
     def test_nothing_is_written(self, database):
         content = database.read_bytes()
-        assert "could not be read (" in refusal([f"{database}?query=DELETE FROM visits"])
+        assert "could not be read (" in refusal(read_silos, [f"{database}?query=DELETE FROM visits"])
         assert database.read_bytes() == content
 
     def test_what_is_not_there(self, database, tmp_path):
-        assert "could not be read (" in refusal([f"{database}?table=none"])
+        assert "could not be read (" in refusal(read_silos, [f"{database}?table=none"])
         lacking = tmp_path / f"none{database.suffix}"
-        assert refusal([f"{lacking}?table=visits"]) == (
+        assert refusal(read_silos, [f"{lacking}?table=visits"]) == (
             f"Site 'none': {lacking}?table=visits does not exist. Check the path."
         )
         assert not lacking.exists()
 
     @pytest.mark.parametrize("selection", ["", "?table=visits&query=SELECT 1"])
     def test_a_table_or_a_query_must_be_named(self, database, selection):
-        assert "needs ?table=NAME or ?query=SELECT..., and one of them only." in refusal([f"{database}{selection}"])
+        assert "needs ?table=NAME or ?query=SELECT..., and one of them only." in refusal(
+            read_silos, [f"{database}{selection}"]
+        )
 
     def test_a_column_that_is_not_there_is_no_constant(self, sqlite):
         """SQLite takes an unknown name in quotes for a text."""
@@ -142,7 +138,7 @@ class TestAddresses:
 
     def test_one_that_cannot_be_parsed_is_not_repeated(self):
         pytest.importorskip("sqlalchemy")
-        message = refusal(["postgresql://me:hush@h:port/db?table=t"])
+        message = refusal(read_silos, ["postgresql://me:hush@h:port/db?table=t"])
         assert message.startswith("The address postgresql://... is none. Write it as postgresql://user@host")
         assert "hush" not in message
 
@@ -154,12 +150,12 @@ class TestAddresses:
             np.testing.assert_allclose(np.sort(silo.values[:, 0]), np.sort(frame["a"] + frame["b"]))
 
     def test_that_of_a_file_which_is_not_there_makes_none(self, tmp_path):
-        assert "does not exist" in refusal([f"sqlite:///{tmp_path}/none.db?table=t"])
+        assert "does not exist" in refusal(read_silos, [f"sqlite:///{tmp_path}/none.db?table=t"])
         assert not (tmp_path / "none.db").exists()
 
     def test_a_driver_that_is_not_there_is_named(self):
         pytest.importorskip("sqlalchemy")
-        assert refusal(["mysql+pymysql://h/db?table=t"]) == (
+        assert refusal(read_silos, ["mysql+pymysql://h/db?table=t"]) == (
             "Site 'db': mysql+pymysql://h/db?table=t needs pymysql to be read. Install it."
         )
 

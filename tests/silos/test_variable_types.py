@@ -11,6 +11,7 @@ from feddag.learners.factory import make_learner
 from feddag.silos import Silo, read_silos
 from feddag.silos.coding import MOST_LEVELS, code_column
 from feddag.silos.variable_types import CONTINUOUS, Kind, Variable
+from refusals import refusal
 
 rng = np.random.default_rng(0)
 ROWS = 12
@@ -23,13 +24,6 @@ def table(**columns) -> pd.DataFrame:
 
 def cycle(*values) -> list:
     return [values[k % len(values)] for k in range(ROWS)]
-
-
-def refusal(silos) -> str:
-    with pytest.raises(FeddagError) as caught:
-        read_silos(silos)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 class TestInference:
@@ -88,7 +82,7 @@ class TestInference:
             for levels in ((1, 2, 3), (2, 3), (3, 2, 1))
         )
         assert {silo.kinds[2] for silo in read_silos([fewer, upwards])} == {Kind("ordinal", (1, 2, 3))}
-        assert refusal([upwards, downwards]) == (
+        assert refusal(read_silos, [upwards, downwards]) == (
             "Column 'z': the order of its categories is 1 < 2 < 3 at one site and 3 < 2 < 1 at another. Give the sites "
             "one order, or declare the levels: kinds={...}."
         )
@@ -100,13 +94,13 @@ class TestInference:
         assert read_silos([silo.to_frame()])[0].values.tolist() == silo.values.tolist()
 
     def test_a_text_among_numbers_is_a_mistake(self):
-        assert "'high' in row 1 is not a number" in refusal([table(z=cycle("high", "1", "2"))])
+        assert "'high' in row 1 is not a number" in refusal(read_silos, [table(z=cycle("high", "1", "2"))])
 
     def test_many_texts_are_no_levels(self):
         frame = pd.concat([table()] * 2, ignore_index=True)
         frame["z"] = [f"name {k}" for k in range(2 * ROWS)]
         assert 2 * ROWS > MOST_LEVELS
-        assert "'name 0' in row 1 is not a number" in refusal([frame])
+        assert "'name 0' in row 1 is not a number" in refusal(read_silos, [frame])
 
     def test_silos_keep_their_kinds(self):
         first = read_silos([table(z=cycle("a", "b", "c"))])
@@ -222,7 +216,7 @@ class TestAgreement:
     def test_every_site_and_column_that_differs_is_told(self):
         numbers, words = table(z=rng.normal(size=ROWS)), table(z=cycle("a", "b", "c"))
         message = refusal(
-            {"north": numbers, "south": read_silos([words])[0], "east": numbers.rename(columns={"y": "Y"})}
+            read_silos, {"north": numbers, "south": read_silos([words])[0], "east": numbers.rename(columns={"y": "Y"})}
         )
         assert message == (
             "Site 'south' has of another kind 'z' (categorical (a, b, c), not continuous), compared with site 'north'. "
@@ -231,14 +225,14 @@ class TestAgreement:
         )
 
     def test_all_that_is_wrong_with_all_tables_is_told_at_once(self):
-        message = refusal({"north": table(x=1.0, z=np.inf), "south": table(y=2.0)})
+        message = refusal(read_silos, {"north": table(x=1.0, z=np.inf), "south": table(y=2.0)})
         assert "Site 'north', column 'z': inf in row 1 is not finite" in message
         assert "Site 'south', column 'y': the value is 2 in every row" in message
 
     def test_a_silo_holds_the_numbers_of_its_levels(self):
         values = np.column_stack([rng.normal(size=ROWS), cycle(0.0, 1.0, 2.0)])
         silo = Silo("north", ("x", "z"), values, (CONTINUOUS, Kind("binary", (0, 1))))
-        assert "a binary column holds the numbers of its 2 levels, from 0. Code it so." in refusal([silo])
+        assert "a binary column holds the numbers of its 2 levels, from 0. Code it so." in refusal(read_silos, [silo])
 
     @pytest.mark.parametrize("levels", [("f", "m"), (True, False)])
     def test_one_level_will_do_at_a_site_but_not_at_all(self, levels):
@@ -246,7 +240,7 @@ class TestAgreement:
         assert [set(silo.values[:, 2]) for silo in read_silos([constant, other])] in ([{0}, {1}], [{1}, {0}])
         assert (
             f"Column 'z': the value is {levels[0] if levels[0] == 'f' else 1} in every row of every site."
-            in refusal([constant, constant])
+            in refusal(read_silos, [constant, constant])
         )
 
 

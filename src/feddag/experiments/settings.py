@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -111,7 +111,7 @@ class Simulated:
     def identity(self) -> dict[str, Any]:
         """Return all that identifies the setting, in the types of JSON; one of the paper's is as it ever was."""
         left_out = {"hidden", "shifted", "varying"} - self._beyond.keys()
-        return {name: each for name, each in asdict(self).items() if name not in left_out}
+        return {name: each for name, each in _fields(self).items() if name not in left_out}
 
     def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:
         """Simulate the sites; with `shared_draws`, mixed sites share their random numbers, as published data did."""
@@ -178,7 +178,7 @@ class Real:
 
     def identity(self) -> dict[str, Any]:
         """Return all that identifies the setting, in the types of JSON."""
-        return asdict(self)
+        return _fields(self)
 
     def draw(self, seed: int, folder: Path | None = None) -> Drawn:
         """Read the data set; the seed changes nothing."""
@@ -201,6 +201,11 @@ class Real:
 
 
 Setting = Simulated | Real
+
+
+def _fields(setting: Setting) -> dict[str, Any]:
+    """List a setting's fields, which are texts and numbers: `asdict` would copy each, for every seed of a report."""
+    return {each.name: getattr(setting, each.name) for each in fields(setting)}
 
 
 def standardise(silos: tuple[Silo, ...]) -> tuple[Silo, ...]:

@@ -5,6 +5,7 @@ better, and with more rows more surely so. So a family's evidence is averaged ov
 
 - normal, of one size: what the regression has;
 - of any shape: a kernel density of the residuals, in which each row is judged by all others;
+- of any shape with sharp ends, as uniform noise has: kernels are folded back at the least and the greatest residual;
 - of a size that depends on the parents: the logarithm of the variance is a sum of functions of each parent, with the
   price of such functions; what is left, once divided by its size, is normal or of any shape.
 
@@ -28,6 +29,10 @@ _BANDWIDTHS = (0.35, 0.9)
 """The width of the kernels, times the fifth root of the number of rows."""
 _SHAPE_PRICE = 0.3
 """The price of a shape in log-evidence, times the logarithm of the number of rows: chance is no shape."""
+_ENDS_PRICE = 3.0
+"""The price of sharp ends in log-evidence, times the logarithm of the number of rows: both ends are fitted."""
+_ROWS_AT_ENDS = 20.0
+"""With fewer rows under the kernels at both ends, these are not sharp: folding could not pay its price."""
 _STEP, _FARTHEST = 0.08, 5.2
 """The grid on which densities are computed, in units of the transformed residuals."""
 _GRID = np.arange(-_FARTHEST, _FARTHEST + _STEP / 2, _STEP)
@@ -182,7 +187,10 @@ def normal_log_likelihood(residuals: Float[np.ndarray, "row family"]) -> Float[n
 
 
 class _Densities(NamedTuple):
-    """The logarithm of densities on the grid, for each bandwidth, and where each row is on it."""
+    """The logarithm of densities on the grid, for each bandwidth and with sharp ends, and where each row is on it.
+
+    That of densities with sharp ends is less the price of these.
+    """
 
     logarithms: list[Float[np.ndarray, "grid family"]]
     place: Float[np.ndarray, "row family"]
@@ -192,7 +200,7 @@ class _Densities(NamedTuple):
 
 def shaped_log_likelihoods(
     residuals: Float[np.ndarray, "row family"],
-) -> tuple[Float[np.ndarray, "bandwidth family"], _Densities]:
+) -> tuple[Float[np.ndarray, "density family"], _Densities]:
     """Return the mean log-likelihood of a row if noise has any shape: each row's by the density of all others."""
     rows, families = residuals.shape
     low, middle, high = np.quantile(residuals, (0.25, 0.5, 0.75), axis=0)
@@ -206,13 +214,43 @@ def shaped_log_likelihoods(
     size = families * len(_GRID)
     counts = np.bincount(cell.ravel(), (1 - beyond).ravel(), size) + np.bincount(cell.ravel() + 1, beyond.ravel(), size)
     counts = counts.reshape(families, len(_GRID)).T.astype(residuals.dtype)
-    found, logarithms, price = [], [], _SHAPE_PRICE * np.log(rows) / rows
-    for kernel, own in _kernels(rows, residuals.dtype):
-        density = (np.maximum(kernel @ counts - own, 0.0) + _FAR_OUT.astype(counts.dtype)[:, None]) / rows
-        logarithm = np.log(density)
-        logarithms.append(logarithm)
-        found.append((counts * logarithm).sum(axis=0) / rows + log_slope.mean(axis=0) - price)
-    return np.array(found), _Densities(logarithms, place, log_slope)
+    kernels = _kernels(rows, residuals.dtype)
+    sums = [kernel @ counts for kernel, _ in kernels]
+    logarithms = [_log_density(each - own, rows) for each, (_, own) in zip(sums, kernels, strict=True)]
+    logarithms.append(logarithms[0] - residuals.dtype.type(_ENDS_PRICE * np.log(rows) / rows))
+    ends = np.stack([place.min(axis=0), place.max(axis=0)])
+    sharp = np.flatnonzero(_at(sums[0], ends).sum(axis=0) > _ROWS_AT_ENDS * kernels[0][1])
+    if len(sharp):
+        folded = _folded(sums[0][:, sharp], ends[:, sharp], kernels[0][1])
+        logarithms[-1][:, sharp] = _log_density(folded, rows) - _ENDS_PRICE * np.log(rows) / rows
+    found = np.array([(counts * each).sum(axis=0) for each in logarithms]) / rows
+    return found + log_slope.mean(axis=0) - _SHAPE_PRICE * np.log(rows) / rows, _Densities(logarithms, place, log_slope)
+
+
+def _log_density(sums: Float[np.ndarray, "grid family"], rows: int) -> Float[np.ndarray, "grid family"]:
+    """Return the logarithm of a density, from sums of the kernels of all rows but one."""
+    return np.log((np.maximum(sums, 0.0) + _FAR_OUT.astype(sums.dtype)[:, None]) / rows)
+
+
+def _folded(
+    sums: Float[np.ndarray, "grid family"], ends: Float[np.ndarray, "2 family"], own: float
+) -> Float[np.ndarray, "grid family"]:
+    """Fold sums of kernels back at both ends, without a row's own kernel and what is folded of that."""
+    width, grid = 1 / (own * np.sqrt(2 * np.pi)), np.arange(len(_GRID))[:, None]
+    folded = sums - own
+    for end in ends:
+        mirrored = 2 * end - grid
+        inside = (mirrored >= 0) & (mirrored <= len(_GRID) - 1)
+        distance = _STEP * (mirrored - grid)
+        folded += np.where(inside, _at(sums, mirrored), 0.0) - own * np.exp(-0.5 * (distance / width) ** 2)
+    return folded
+
+
+def _at(sums: Float[np.ndarray, "grid family"], places: Float[np.ndarray, "place family"]) -> np.ndarray:
+    """Interpolate between the grid's places, which are numbered."""
+    cell = np.clip(places.astype(np.int64), 0, len(_GRID) - 2)
+    low, high = np.take_along_axis(sums, cell, axis=0), np.take_along_axis(sums, cell + 1, axis=0)
+    return low + (places - cell) * (high - low)
 
 
 @lru_cache(maxsize=16)

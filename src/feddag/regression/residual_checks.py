@@ -22,6 +22,8 @@ _SHIFT = 0.05
 """By which the slope of shapes is measured, in distances between the quartiles."""
 _OFTEN, _TIMES = 0.2, 3.0
 """A value that so many rows have, and so many times as many as any other value, is no part of a density."""
+_FEW, _NEARLY_ALL = 10, 0.95
+"""If so few values make up so large a share of the rows, their gaps hide the shape of noise."""
 COPIES = 0.997
 """Two columns whose rank correlation is at least so large, with either sign, look like copies."""
 
@@ -96,9 +98,12 @@ def _shift(residuals: Float[np.ndarray, " row"]) -> Float[np.ndarray, " shape"]:
 
 
 def has_atom(values: Float[np.ndarray, " row"]) -> bool:
-    """Say whether one value of a column occurs much more often than all others."""
+    """Say whether one value of a column occurs much more often than all others, or few make up nearly all of it."""
     counts = np.sort(np.unique(values, return_counts=True)[1])
-    return len(counts) > 1 and bool(counts[-1] >= max(_OFTEN * len(values), _TIMES * counts[-2]))
+    if len(counts) < 2 or counts[-1] == 1:
+        return False
+    few = counts[-_FEW:].sum() >= _NEARLY_ALL * len(values)
+    return bool(few or counts[-1] >= max(_OFTEN * len(values), _TIMES * counts[-2]))
 
 
 def look_like_copies(values: Float[np.ndarray, "row node"]) -> Int[np.ndarray, "pair 2"]:

@@ -97,10 +97,23 @@ class View:
     """One way to look at a site's rows."""
 
     def __init__(
-        self, features: Features, log_slopes: Float[np.ndarray, "row node"] | None = None, *, predicts: bool = False
+        self,
+        features: Features,
+        log_slopes: Float[np.ndarray, "row node"] | None = None,
+        *,
+        spread: Float[np.ndarray, "row node"] | None = None,
+        predicts: bool = False,
     ) -> None:
-        """`log_slopes` are those of a bend; `predicts`: whether `fit` tells how well rows predict each other."""
+        """Look at rows through the functions of all columns.
+
+        Args:
+            features: These functions.
+            log_slopes: Those of a bend.
+            spread: The columns with ties spread (`regression.ties`), if there are any: models of noise look at these.
+            predicts: Whether `fit` tells how well rows predict each other.
+        """
         self.features = features
+        self._moved = None if spread is None else spread - features.values
         self._predicts = predicts
         slopes = np.zeros((self.rows, features.values.shape[1])) if log_slopes is None else log_slopes
         self._mean_log_slopes, self._log_slopes = slopes.mean(axis=0), slopes[self._chosen]
@@ -213,7 +226,10 @@ class View:
         systems = self.gram[columns[:, :, None], columns[:, None, :]] + np.eye(columns.shape[1])
         weights = np.zeros((len(self.gram), len(children)), np.float32)
         np.put_along_axis(weights, columns.T, np.linalg.solve(systems, products[..., None])[..., 0].T, axis=0)
-        return self.features.values[np.ix_(chosen, children)].astype(np.float32) - features @ weights
+        residuals = self.features.values[np.ix_(chosen, children)].astype(np.float32) - features @ weights
+        if self._moved is not None:
+            residuals += self._moved[np.ix_(chosen, children)]
+        return residuals
 
     def given_all_others(self) -> Float[np.ndarray, " node"]:
         """Score each variable given all others by quick regressions, with noise of any shape."""
@@ -226,7 +242,7 @@ class View:
             fit = best_fit(gram, cross, float(values @ values), self.rows, [len(columns)], None)
             scores[child] = fit.score
             explained = self._coarse_features[:, columns] @ coefficients(fit)
-            residuals[:, child] = values[self._chosen] - explained
+            residuals[:, child] = self._spread(values[self._chosen] - explained, child)
         gains = self._noise.gains(residuals, [np.zeros(0, dtype=int)] * nodes)
         return scores - gains - self._mean_log_slopes
 
@@ -295,7 +311,11 @@ class View:
             predictive = np.nan
             if self._predicts:
                 predictive = leave_one_out(seen[:, : fit.size], fit, residuals, precision)
-            yield _FamilyFit(fit.score, predictive, residuals, mean_square)
+            yield _FamilyFit(fit.score, predictive, self._spread(residuals, child), mean_square)
+
+    def _spread(self, residuals: Float[np.ndarray, " row"], child: int) -> Float[np.ndarray, " row"]:
+        """Spread what regressions leave unexplained of rows that share a value."""
+        return residuals if self._moved is None else residuals + self._moved[self._chosen, child]
 
     def _products(self, members: tuple[int, ...], children: Sequence[int]) -> _Products:
         """Sum products over the rows, block by block: first about the mean of the first block, then about the mean."""

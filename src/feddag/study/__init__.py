@@ -25,27 +25,5 @@ Variables and sites stand in the order of their names, whatever the file's, so t
 """
 
 from feddag.study.study import Study, check_obedience, read_knowledge
-from feddag.study.terms import (
-    LEAST_QUORUM,
-    DifferentialPrivacy,
-    FederationTerms,
-    MethodChoice,
-    PrivacyTerms,
-    RowTerms,
-    SiteTerms,
-    TrustTerms,
-)
 
-__all__ = [
-    "LEAST_QUORUM",
-    "DifferentialPrivacy",
-    "FederationTerms",
-    "MethodChoice",
-    "PrivacyTerms",
-    "RowTerms",
-    "SiteTerms",
-    "Study",
-    "TrustTerms",
-    "check_obedience",
-    "read_knowledge",
-]
+__all__ = ["Study", "check_obedience", "read_knowledge"]

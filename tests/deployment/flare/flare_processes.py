@@ -60,11 +60,15 @@ class Federation:
             f'name = "test"\n[variables]\n{variables}\n[method]\n{method}\n{listed}\n'
             f"[federation]\n{terms}\n[privacy]\n{privacy}\n"
         )
+        self._set_up(f"sharing = {list(SHARING)}\n{policy}\n")
+
+    def _set_up(self, policy: str) -> None:
+        """Make what the participants of the study in the folder need."""
         self.study = Study.load(self.study_file)
         self.port = free_port()
-        self.kits = provision(self.study_file, folder / "kits", "localhost", self.port)
-        rules = folder / "policy.toml"
-        rules.write_text(f"sharing = {list(SHARING)}\n{policy}\n")
+        self.kits = provision(self.study_file, self.folder / "kits", "localhost", self.port)
+        rules = self.folder / "policy.toml"
+        rules.write_text(policy)
         rules.chmod(0o600)
         self.options: tuple[object, ...] = ("--policy", rules)
         """Of every site's command."""

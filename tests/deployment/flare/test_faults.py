@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import ssl
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -49,25 +50,34 @@ def in_process(federation: Federation):
     return federation.study.learner().fit(federation.simulation)
 
 
+def under_way(federation: Federation) -> subprocess.Popen[bytes]:
+    """The analyst's command, some rounds into the study."""
+    analyst = federation.run()
+    wait_until(lambda: federation.rounds >= 5, analyst)
+    return analyst
+
+
+def assert_ended_in_the_same_numbers(federation: Federation) -> None:
+    learned = feddag.load(federation.folder / "run")
+    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+
+
 def test_a_site_that_is_killed_is_waited_for_and_the_study_ends_as_if_it_had_never_been_away(federation):
     federation = federation()
     site = federation.names[1]
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     federation.kill(site)
     wait_until(lambda: f"waits for {site}" in federation.log("analyst"), analyst)
     federation.start(site)
     assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_a_site_that_is_killed_is_done_without_where_all_allow_it_and_rejoins_with_its_state(federation):
     policy = "minimum_sites = 1\nmaximum_numbers_per_value = 100"  # so many rounds release 10 of them
     federation = federation("minimum_sites = 1", method=SO_MANY_THAT_A_SITE_CAN_RETURN, policy=policy)
     site = federation.names[1]
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     federation.kill(site)
     killed_at = federation.rounds
     wait_until(lambda: federation.rounds >= killed_at + 3, analyst)  # the others go on
@@ -84,8 +94,7 @@ def test_a_site_that_is_killed_is_done_without_where_all_allow_it_and_rejoins_wi
 
 def test_below_the_quorum_the_study_pauses_until_enough_sites_are_back(federation):
     federation = federation()
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     for site in federation.names[:2]:
         federation.kill(site)
     wait_until(lambda: "What was done is kept" in federation.log("analyst"), analyst)
@@ -98,30 +107,25 @@ def test_below_the_quorum_the_study_pauses_until_enough_sites_are_back(federatio
 
 def test_a_server_that_is_killed_goes_on_from_its_last_round_and_ends_in_the_same_numbers(federation):
     federation = federation(ALL_SITES)
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     federation.kill("server")
     federation.start("server")
     assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_an_analyst_who_is_killed_goes_on_with_the_same_command(federation):
     federation = federation(ALL_SITES)
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     analyst.kill()
     analyst.wait()
     assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_a_site_whose_data_changed_is_told_so_and_so_is_the_analyst(federation):
     federation = federation(ALL_SITES)
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     site = federation.names[0]
     federation.kill(site)
     table = federation.folder / "data" / f"{site}.csv"
@@ -135,8 +139,7 @@ def test_a_site_whose_data_changed_is_told_so_and_so_is_the_analyst(federation):
     table.write_text(original)
     federation.start(site)
     assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_a_site_with_another_study_file_is_told_so_and_so_is_the_analyst(federation):
@@ -178,8 +181,7 @@ def test_a_site_whose_certificate_has_expired_is_not_let_in_and_the_others_finis
 def test_a_site_that_is_too_slow_is_done_without_until_it_has_finished(federation):
     federation = federation("timeout = 15\nminimum_sites = 1", policy="minimum_sites = 1")
     site = federation.names[1]
-    analyst = federation.run()
-    wait_until(lambda: federation.rounds >= 5, analyst)
+    analyst = under_way(federation)
     with federation.frozen(site):
         slow = f"Site '{site}' is too slow: it took longer than the 15 seconds that the study allows for a task"
         wait_until(lambda: slow in federation.log("analyst"), analyst)
@@ -230,8 +232,7 @@ def test_a_site_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_pa
     with small_disk(federation.kits[site], "32m"):
         federation.start()
         try:
-            analyst = federation.run()
-            wait_until(lambda: federation.rounds >= 5, analyst)
+            analyst = under_way(federation)
             ballast = fill(federation.kits[site])
             assert analyst.wait(PATIENCE) == 2
             memory = federation.memory(site)
@@ -246,8 +247,7 @@ def test_a_site_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_pa
             assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
         finally:
             federation.close()
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_a_server_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_path):
@@ -255,8 +255,7 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_
     with small_disk(federation.kits["server"] / "feddag", "1m"):
         federation.start()
         try:
-            analyst = federation.run()
-            wait_until(lambda: federation.rounds >= 5, analyst)
+            analyst = under_way(federation)
             ballast = fill(federation.kits["server"] / "feddag")
             assert analyst.wait(PATIENCE) == 2
             journal = federation.memory("server") / "journal"
@@ -271,8 +270,7 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(tmp_
             assert federation.rounds > kept
         finally:
             federation.close()
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)
 
 
 def test_a_site_can_host_the_server_so_that_no_third_party_sees_the_graph(tmp_path):
@@ -306,5 +304,4 @@ def test_twenty_kills_at_random_change_nothing(federation):
         federation.kill(victim)
         federation.start(victim)
     assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
-    learned = feddag.load(federation.folder / "run")
-    np.testing.assert_allclose(learned.U_, in_process(federation).U_, rtol=1e-5, atol=1e-7)
+    assert_ended_in_the_same_numbers(federation)

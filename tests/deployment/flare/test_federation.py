@@ -22,15 +22,10 @@ from feddag.trust import Assessment, assess
 
 pytestmark = pytest.mark.slow  # .ci/run runs it
 
-METHOD = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 4, it_fl = 500 }'
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A federation whose study has ended, and which is still up."""
-    federation = Federation(tmp_path_factory.mktemp("federation"), METHOD, privacy="[trust]\nassess = true")
-    with federation.after_study():
-        yield federation
+STUDY = {
+    "method": 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 4, it_fl = 500 }',
+    "privacy": "[trust]\nassess = true",
+}
 
 
 def test_four_sites_learn_what_one_process_learns(finished):
@@ -162,7 +157,7 @@ def test_kits_are_for_their_owners_eyes_only(finished):
 
 
 def test_a_kit_of_another_federation_is_not_let_in(finished, tmp_path):
-    stranger = Federation(tmp_path, METHOD)
+    stranger = Federation(tmp_path, STUDY["method"])
     site = finished.names[0]
     kit = stranger.kits[site]
     # the address of the server, but a foreign certificate

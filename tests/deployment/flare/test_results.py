@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs feddag[flare]")
 
-from flare_processes import Federation
-
 import feddag
 from feddag.deployment.site import OWN_MECHANISMS
 from feddag.runs import Run
@@ -16,20 +14,11 @@ from feddag.trust import assess, edge_stability, mechanisms_by_site, total_effec
 
 pytestmark = pytest.mark.slow  # .ci/run runs it
 
-TRUST = '[trust]\nassess = true\nbootstraps = 3\nmechanisms = true\neffects = [["x0", "x2"]]\n'
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A federation whose study has ended, and which is still up."""
-    federation = Federation(
-        tmp_path_factory.mktemp("federation"),
-        'name = "search"\nparameters = { restarts = 0 }',
-        privacy=TRUST,
-        policy="maximum_numbers_per_value = 1000.0",
-    )
-    with federation.after_study():
-        yield federation
+STUDY = {
+    "method": 'name = "search"\nparameters = { restarts = 0 }',
+    "privacy": '[trust]\nassess = true\nbootstraps = 3\nmechanisms = true\neffects = [["x0", "x2"]]\n',
+    "policy": "maximum_numbers_per_value = 1000.0",
+}
 
 
 def test_each_figure_is_that_of_one_process(finished):

@@ -9,28 +9,19 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs feddag[flare]")
 
-from flare_processes import PATIENCE, Federation
+from flare_processes import PATIENCE
 
 import feddag
 
 pytestmark = pytest.mark.slow
 
 EPSILON = 8.0
-PRIVACY = f"[privacy.rows]\nepsilon = {EPSILON}\ndelta = 1e-6\nexpected_rows = 480\n"
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A federation that has released once, and is still up."""
-    federation = Federation(
-        tmp_path_factory.mktemp("federation"),
-        'name = "private-search"\nparameters = { mechanisms = "linear" }',
-        privacy=PRIVACY,
-        policy='studies = "any"',
-        variable='{ type = "continuous", range = [-8, 8] }',
-    )
-    with federation.after_study():
-        yield federation
+STUDY = {
+    "method": 'name = "private-search"\nparameters = { mechanisms = "linear" }',
+    "privacy": f"[privacy.rows]\nepsilon = {EPSILON}\ndelta = 1e-6\nexpected_rows = 480\n",
+    "policy": 'studies = "any"',
+    "variable": '{ type = "continuous", range = [-8, 8] }',
+}
 
 
 def charged(federation):

@@ -7,6 +7,7 @@ from pathlib import Path
 from feddag import simulate
 from feddag.deployment.server import build_server, run_study
 from feddag.deployment.site import build_site
+from feddag.federation.calls import OutOfReachError
 from feddag.federation.identities import Authority, Trust
 from feddag.federation.policy import SHARING, Policy
 from feddag.federation.server_endpoint import ServerEndpoint
@@ -18,6 +19,21 @@ NAMES = tuple(silo.name for silo in SIMULATION.silos)
 AUTHORITY = Authority.create("test")
 IDENTITIES = {name: AUTHORITY.identify(name) for name in NAMES}
 LINEAR = 'name = "feddag"\nparameters = { sharing = "all", model = "linear", it_max = 2, it_fl = 500, seed = 1 }'
+
+
+def lose(request_lost, *sites_lost, when=lambda content: True):
+    """Have a request not reach sites, if something holds of it."""
+
+    def lost(site, request, content):
+        if site in sites_lost and request == request_lost and when(content):
+            raise OutOfReachError("gone")
+
+    return lost
+
+
+def from_round(round_):
+    """Say of a request that it belongs to this round or to a later one."""
+    return lambda content: content["round"] >= round_
 
 
 ANY_SITES = "[federation]\nminimum_sites = 1\n"
@@ -46,13 +62,17 @@ class Net:
             maximum_numbers_per_value=None,
         )
         self.sites: dict[str, SiteEndpoint] = {}
-        self.before = lambda site, request, content: None
-        """Called before a request reaches a site; what it raises is what the server sees."""
-        self.after = lambda site, request, reply: reply
+        self.let_through()
         self.requests: list[tuple[str, str]] = []
         self.told: list[str] = []
         for silo in SIMULATION.silos:
             self.start(silo)
+
+    def let_through(self) -> None:
+        """Have every request and every reply arrive as it is."""
+        self.before = lambda site, request, content: None
+        """Called before a request reaches a site; what it raises is what the server sees."""
+        self.after = lambda site, request, reply: reply
 
     def start(self, silo) -> None:
         if silo.name in self.sites:

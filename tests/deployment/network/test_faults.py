@@ -1,29 +1,20 @@
-"""Sites and servers that are lost, slow, changed, broken or tampered with."""
+"""Sites and servers that are lost, slow or killed."""
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import numpy as np
 import pytest
-from endpoints_by_call import AUTHORITY, IDENTITIES, LINEAR, NAMES, SIMULATION, Net, in_process, study_of
+from endpoints_by_call import NAMES, SIMULATION, Net, from_round, in_process, lose, study_of
 
-import feddag.federation.site_endpoint as module
 from feddag import CausalGraph, FeddagError
 from feddag.federation.calls import OutOfReachError, PausedError
-from feddag.federation.journal import Entry, Journal
-from feddag.federation.protocol import Answer
+from feddag.federation.journal import Journal
 from feddag.federation.refusals import Refusal
-from feddag.federation.steps import Step, plain_mean
-from feddag.federation.wire import encode_answer
 from feddag.learners.checkpointing import FitContext
-from feddag.study import Study
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +23,8 @@ def undisturbed(tmp_path_factory):
     return Net(tmp_path_factory.mktemp("undisturbed"), study_of()).learn()[0]
 
 
-def lose(site_lost, from_round):
-    def lost(site, request, content):
-        if site == site_lost and request == "work" and content["round"] >= from_round:
-            raise OutOfReachError("gone")
-
-    return lost
-
-
 def test_a_site_out_of_reach_is_done_without_if_sums_may_tell_about_it(loose_net):
-    loose_net.before = lose(NAMES[2], 1)
+    loose_net.before = lose("work", NAMES[2], when=from_round(1))
     learner, network = loose_net.learn()
     assert list(network.absent) == [NAMES[2]]
     assert learner.graph_.names == SIMULATION.silos[0].columns
@@ -49,14 +32,14 @@ def test_a_site_out_of_reach_is_done_without_if_sums_may_tell_about_it(loose_net
 
 def test_a_site_that_never_came_is_done_without_and_stays_out(net):
     def lost(site, request, content):
-        lose(NAMES[2], 0)(site, request, content)
-        lose(NAMES[0], 1)(site, request, content)
+        lose("work", NAMES[2], when=from_round(0))(site, request, content)
+        lose("work", NAMES[0], when=from_round(1))(site, request, content)
 
     net.before = lost
     with pytest.raises(PausedError, match="2 sites can be asked for round 2"):
         net.learn()
     assert {step_members(net, k) for k in range(net.server().rounds)} == {tuple(n for n in NAMES if n != NAMES[2])}
-    net.before = lambda site, request, content: None
+    net.let_through()
     _, network = net.learn()
     assert not network.absent
     assert not network.refused
@@ -78,10 +61,10 @@ def test_a_rerun_says_that_its_result_is_from_the_journal_and_who_refused(net):
 
 
 def test_a_result_that_is_partly_from_the_journal_says_how_much(net):
-    net.before = lose(NAMES[2], 1)
+    net.before = lose("work", NAMES[2], when=from_round(1))
     with pytest.raises(PausedError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     record = net.run(net.server()).record["federation"]
     assert record["from_journal"] == 1
     assert f"1 of {record['rounds']} rounds come from the server's journal" in " ".join(net.told)
@@ -99,35 +82,26 @@ def step_members(net, round_):
 
 
 def test_a_site_out_of_reach_is_waited_for_where_the_others_sum_would_tell_about_it(net, undisturbed):
-    net.before = lose(NAMES[2], 1)
+    net.before = lose("work", NAMES[2], when=from_round(1))
     with pytest.raises(PausedError, match=rf"waits for {NAMES[2]} \(gone\): .* tell about fewer than 3 sites"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
 
 @pytest.mark.parametrize("request_", ["mask", "confirm", "reveal"])
 def test_a_site_lost_in_the_middle_of_a_protected_sum_does_no_harm(loose_net, request_):
-    def lost(site, request, content):
-        if site == NAMES[1] and request == request_:
-            raise OutOfReachError("gone")
-
-    loose_net.before = lost
+    loose_net.before = lose(request_, NAMES[1])
     _, network = loose_net.learn()
     assert list(network.absent) == [NAMES[1]]
 
 
 def test_a_site_cut_off_while_its_sum_is_confirmed_goes_on_once_it_is_back(net, undisturbed):
-
-    def lost(site, request, content):
-        if site == NAMES[1] and request == "confirm":
-            raise OutOfReachError("gone")
-
-    net.before = lost
+    net.before = lose("confirm", NAMES[1])
     with pytest.raises(PausedError, match=rf"waits for {NAMES[1]} \(gone\)"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
 
@@ -184,15 +158,10 @@ def test_slow_sites_without_whom_the_study_cannot_go_on_are_waited_for(tmp_path,
 
 
 def test_below_the_quorum_the_study_pauses_and_goes_on_later_as_if_nothing_had_happened(net, undisturbed):
-
-    def lost(site, request, content):
-        if site in NAMES[:2] and request == "work" and content["round"] == 2:
-            raise OutOfReachError("gone")
-
-    net.before = lost
+    net.before = lose("work", *NAMES[:2], when=from_round(2))
     with pytest.raises(PausedError, match=r"2 sites .* needs 3 .*site-01: gone"):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     for silo in SIMULATION.silos:
         net.start(silo)  # all were killed meanwhile
     learner, _ = net.learn()
@@ -218,7 +187,7 @@ def test_a_server_killed_in_mid_round_resumes_and_no_round_is_worked_on_twice(ne
     net.before = killed
     with pytest.raises(KilledError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.edge_scores_, undisturbed.edge_scores_)
     assert all(len(rounds) == len(set(rounds)) for rounds in worked.values())
@@ -233,7 +202,7 @@ def kill_the_server(net, promised, lost=None):
     have_promised = {site: Event() for site in promised}
 
     def before(site, request, content):
-        lose(lost, 2)(site, request, content)
+        lose("work", lost, when=from_round(2))(site, request, content)
         if request == "confirm" and net.server().rounds == 2 and site not in promised:
             for each in have_promised.values():
                 each.wait()
@@ -248,7 +217,7 @@ def kill_the_server(net, promised, lost=None):
     net.before, net.after = before, after
     with pytest.raises(KilledError):
         net.learn()
-    net.before, net.after = lambda site, request, content: None, lambda site, request, reply: reply
+    net.let_through()
 
 
 @pytest.mark.parametrize("promised", [NAMES[:3], NAMES[:2], NAMES[:1], ()], ids=len)
@@ -263,15 +232,10 @@ def test_a_server_killed_before_it_has_a_sum_asks_for_the_sum_that_sites_have_pr
 @pytest.mark.parametrize("moment", ["join", "work", "mask"])
 def test_the_one_sum_that_a_round_can_have_waits_for_its_members(loose_net, moment):
     kill_the_server(loose_net, NAMES[:2])
-
-    def lost(site, request, content):
-        if site == NAMES[3] and request == moment:
-            raise OutOfReachError("gone")
-
-    loose_net.before = lost
+    loose_net.before = lose(moment, NAMES[3])
     with pytest.raises(PausedError, match=rf"Round 3 waits for {NAMES[3]} \(gone\): the others may have promised"):
         loose_net.learn()
-    loose_net.before = lambda site, request, content: None
+    loose_net.let_through()
     _, server = loose_net.learn()
     assert not server.refused
     assert step_members(loose_net, 2) == NAMES
@@ -280,10 +244,10 @@ def test_the_one_sum_that_a_round_can_have_waits_for_its_members(loose_net, mome
 def test_a_sum_that_all_sites_refuse_binds_nobody(loose_net):
     for site in loose_net.sites.values():
         site._policy = replace(site._policy, minimum_sites=3)  # stricter than the study
-    loose_net.before = lose(NAMES[3], 2)
+    loose_net.before = lose("work", NAMES[3], when=from_round(2))
     with pytest.raises(FeddagError, match=r"0 sites .* needs 3"):
         loose_net.learn()
-    loose_net.before = lambda site, request, content: None
+    loose_net.let_through()
     _, server = loose_net.learn()
     assert not server.refused
     assert step_members(loose_net, 2) == NAMES
@@ -313,7 +277,7 @@ def test_a_search_with_a_time_budget_that_is_resumed_after_its_time_ends_as_it_h
     net.before = killed
     with pytest.raises(KilledError):
         net.learn()
-    net.before = lambda site, request, content: None
+    net.let_through()
     time_["now"] = 100.0
     learner, server = net.learn()
     assert server.rounds == last + 1
@@ -330,166 +294,3 @@ def test_a_search_waits_for_a_site_since_scores_of_fewer_sites_do_not_compare(tm
         net.learn(NAMES[:3])
     learner, _ = net.learn()
     np.testing.assert_array_equal(learner.adjacency_, in_process(net.study).adjacency_)
-
-
-def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
-    learner, _ = net.learn()
-    net.sites.pop(NAMES[0]).close()
-    silo = SIMULATION.silos[0]
-    changed = type(silo)(silo.name, silo.columns, silo.values + 1)
-    with pytest.raises(FeddagError, match=r"'site-01': the data have changed since the study began\. Restore them"):
-        net.start(changed)
-    net.start(silo)
-    np.testing.assert_array_equal(net.learn()[0].edge_scores_, learner.edge_scores_)
-
-
-def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_its_numbers_still_count(net):
-    learner = net.learn()[0]
-    before = {name: net.sites[name]._table.numbers for name in NAMES}
-    shutil.rmtree(net.folder / "journal")
-    with pytest.raises(FeddagError):
-        net.learn()
-    assert any("begin anew, with feddag study anew" in each for each in net.told)
-    net.study = Study.of({**net.study.document(), "attempt": 2})
-    for silo in SIMULATION.silos:
-        net.start(silo)
-    again = net.learn()[0]
-    np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)
-    for name in NAMES:
-        assert net.sites[name]._table.numbers >= before[name] > 0
-
-
-def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):
-    own, ends = IDENTITIES[NAMES[1]], datetime.now(UTC) + timedelta(days=5)
-    short = replace(own, certificate=AUTHORITY.certify_identity(own.name, own.public, ends=ends))
-    monkeypatch.setitem(IDENTITIES, NAMES[1], short)
-    net.start(SIMULATION.silos[1])
-    net.learn()
-    told = [each for each in net.told if "expires on" in each]
-    assert told == [
-        f"The certificate of site 'site-02' expires on {ends:%Y-%m-%d}. Have it renewed: feddag federation renew"
-    ]
-
-
-def test_sites_with_another_study_say_so_and_the_server_names_each(net):
-    theirs, net.study = net.study.digest, study_of(LINEAR.replace("seed = 1", "seed = 2"))
-    server = net.server()
-    with pytest.raises(FeddagError, match=r"0 sites take part, and the study needs 3 .* run the study again"):
-        net.run(server)
-    for site in NAMES:
-        words = f"has agreed to the study {theirs[:12]}…, and the server runs {net.study.digest[:12]}…"
-        assert server.refused[site] == Refusal.STUDY.meaning
-        assert any(words in each for each in net.told if each.startswith(f"{site}:"))  # the site's own terminal
-    assert server.rounds == 0
-
-
-def test_one_site_with_another_study_is_done_without(net):
-    agreed, net.study = net.study, study_of(LINEAR.replace("seed = 1", "seed = 2"))
-    net.start(SIMULATION.silos[0])  # a new study has a folder of its own
-    net.study = agreed
-    _, server = net.learn()
-    assert list(server.refused) == [NAMES[0]]
-    assert "the same study file" in server.refused[NAMES[0]]
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_numbers_that_cannot_be_summed_are_counted_in_the_sum_and_named_at_their_site_alone(net, value):
-    solve = net.sites[NAMES[3]]._site.answer
-
-    def broken(task):
-        answer = solve(task)
-        return type(answer)(answer.weight, {name: np.full_like(array, value) for name, array in answer.arrays.items()})
-
-    net.sites[NAMES[3]]._site.answer = broken
-    with pytest.raises(
-        FeddagError, match=r"Round 1: 16 numbers of the sites were too large to be summed, or no numbers"
-    ):
-        net.learn()
-    named = [each for each in net.told if "too large for the sum" in each]
-    assert named
-    assert all(each.startswith(NAMES[3]) for each in named)
-
-
-def test_a_claimed_weight_beyond_what_the_study_allows_is_refused(tmp_path):
-    for secure in (True, False):
-        net = Net(tmp_path / str(secure), study_of(secure=secure))
-        solve = net.sites[NAMES[3]]._site.answer
-        net.sites[NAMES[3]]._site.answer = lambda task, solve=solve: replace(solve(task), weight=1e12)
-        if secure:  # nobody sees whose it is
-            with pytest.raises(FeddagError, match=r"4 sites claim a weight of 1e\+12, and the study allows 1e\+07"):
-                net.learn()
-        else:
-            _, network = net.learn()
-            assert "claims a weight of 1e+12" in network.refused[NAMES[3]]
-
-
-def test_a_first_site_with_another_layout_is_the_one_turned_away(net):
-    solve = net.sites[NAMES[0]]._site.answer
-    net.sites[NAMES[0]]._site.answer = lambda task: replace(
-        solve(task), arrays={name: array.astype(np.float64) for name, array in solve(task).arrays.items()}
-    )
-    _, network = net.learn()
-    assert list(network.refused) == [NAMES[0]]
-    assert "and others" in network.refused[NAMES[0]]
-
-
-def test_a_server_refuses_an_answer_of_another_form_or_of_no_numbers(tmp_path):
-    for tampered in (
-        lambda reply: {"answer": encode_answer(Answer(1.0, {"W": np.zeros(3)}))},
-        lambda reply: {"answer": b"nonsense"},
-        lambda reply: {},
-    ):
-        net = Net(tmp_path / str(id(tampered)), study_of(secure=False))
-        net.after = lambda site, request, reply, tampered=tampered: (
-            tampered(reply) if (site, request) == (NAMES[1], "work") else reply
-        )
-        _, network = net.learn()
-        assert list(network.refused) == [NAMES[1]]
-        assert (NAMES[1], "refused") in net.requests
-        assert any("the server takes no more answers of this site" in message for message in net.told)
-
-
-def test_a_tampered_message_of_a_protected_sum_is_found_out(net):
-    def tampered(site, request, reply):
-        if (site, request) != (NAMES[0], "mask"):
-            return reply
-        vector = bytearray(reply["masked"]["vector"])
-        vector[5] ^= 1
-        return {"masked": {**reply["masked"], "vector": bytes(vector)}}
-
-    net.after = tampered
-    _, network = net.learn()
-    assert "signature" in network.refused[NAMES[0]]
-
-
-def test_a_full_disk_is_told_and_nothing_is_lost(net, monkeypatch):
-    save = module.save_checkpoint
-
-    def full(path, document, arrays):
-        if NAMES[2] in str(path) and document["round"] == 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save(path, document, arrays)
-
-    monkeypatch.setattr(module, "save_checkpoint", full)
-    with pytest.raises(FeddagError, match=rf"waits for {NAMES[2]} \(its own log says why\).* run the study again"):
-        net.learn()
-    told = f"{net.memory(NAMES[2])}: No space left on device. Make room there, and run the study again"
-    assert any(told in each for each in net.told)
-    monkeypatch.setattr(module, "save_checkpoint", save)
-    net.learn()
-
-
-def test_a_journal_that_finds_no_room_says_so_and_leaves_nothing_half_written(tmp_path, monkeypatch):
-    journal = Journal(tmp_path / "journal")
-    entry = Entry(Step("digest", {}, plain_mean({"W": np.zeros(3)}, NAMES)))
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
-        with pytest.raises(FeddagError, match=r"journal: No space left on device\. Make room there, and run the study"):
-            journal.write(0, entry)
-    assert not list((tmp_path / "journal").iterdir())
-    journal.write(0, entry)
-    assert len(journal) == 1

@@ -80,15 +80,14 @@ def test_rounds_of_changing_sites_are_refused_before_anything_leaves(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method",
+    ("method", "secure"),
     [
-        'name = "search"\nparameters = { restarts = 0 }',
-        'name = "search"\nparameters = { restarts = 0, sharing = "graph" }',
-        'name = "search"\nparameters = { restarts = 0, sharing = "all" }',
-        LINEAR,
+        ('name = "search"\nparameters = { restarts = 0 }', True),
+        ('name = "search"\nparameters = { restarts = 0, sharing = "graph" }', False),
+        ('name = "search"\nparameters = { restarts = 0, sharing = "all" }', True),
+        (LINEAR, False),
     ],
 )
-@pytest.mark.parametrize("secure", [True, False])
 def test_experiments_count_over_a_network_as_in_one_process(tmp_path, method, secure):
     document = study_of(method, secure=secure).document()
     observed = in_process(Study.of(document))

@@ -7,11 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
-from endpoints_by_call import NAMES, SIMULATION, Net
+from endpoints_by_call import NAMES, SIMULATION, Net, lose
 
 from feddag import FeddagError
 from feddag.federation.audit import read_entries
-from feddag.federation.calls import OutOfReachError, PausedError
+from feddag.federation.calls import PausedError
 from feddag.federation.policy import Policy
 from feddag.federation.row_privacy import RowPrivacy, epsilon_for
 from feddag.federation.site_endpoint import audit_log
@@ -39,14 +39,6 @@ def ledger(net, site):
 
 def releases(net, site):
     return json.loads(ledger(net, site).read_text())["releases"]
-
-
-def lose(request_lost, *sites_lost):
-    def lost(site, request, content):
-        if site in sites_lost and request == request_lost:
-            raise OutOfReachError("gone")
-
-    return lost
 
 
 def test_the_release_is_the_sum_of_all_rows_under_the_planned_noise_and_each_site_is_charged_once(tmp_path):
@@ -82,7 +74,7 @@ def test_a_site_that_starts_again_sends_the_same_noise_and_is_charged_once(tmp_p
         net.learn()
     first = releases(net, NAMES[0])
     answer = net.sites[NAMES[0]]._memory.answer
-    net.before = lambda site, request, content: None
+    net.let_through()
     net.start(SIMULATION.silos[0])
     net.learn()
     assert net.sites[NAMES[0]]._memory.answer == answer

@@ -6,11 +6,10 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from endpoints_by_call import NAMES, SIMULATION, Net, study_of
+from endpoints_by_call import NAMES, SIMULATION, Net, lose, study_of
 
 from feddag.deployment.study_tasks import known_tasks, study_tasks
 from feddag.federation.audit import verify
-from feddag.federation.calls import OutOfReachError
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Task
 from feddag.federation.site_endpoint import audit_log
@@ -87,15 +86,10 @@ def test_a_policy_that_does_not_allow_the_checks_costs_the_checks_and_not_the_gr
 
 def test_after_a_site_was_lost_in_the_checks_the_same_study_makes_up_for_them(tmp_path):
     net = Net(tmp_path, study_of(more=ON))
-
-    def lost(site, request, content):
-        if site == NAMES[1] and request == "work" and b"trust.held-out" in content["task"]:
-            raise OutOfReachError("gone")
-
-    net.before = lost
+    net.before = lose("work", NAMES[1], when=lambda content: b"trust.held-out" in content["task"])
     learner, assessment = learned_and_assessed(net)
     assert assessment is None
-    net.before = lambda site, request, content: None
+    net.let_through()
     rounds = net.server().rounds
     again, assessment = learned_and_assessed(net)
     np.testing.assert_array_equal(again.edge_scores_, learner.edge_scores_)

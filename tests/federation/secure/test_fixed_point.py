@@ -35,7 +35,7 @@ def exactly(words: np.ndarray) -> list[int]:
     return [value - (1 << 128) if value >> 127 else value for value in unsigned]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(numbers, min_size=1, max_size=10))
 def test_a_number_is_the_nearest_multiple_of_the_step(values: list[float]):
     words = encode(np.array(values))
@@ -44,7 +44,7 @@ def test_a_number_is_the_nearest_multiple_of_the_step(values: list[float]):
     np.testing.assert_allclose(decode(words), values, rtol=2**-52, atol=STEP / 2)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=10))
 def test_sums_and_differences_are_those_of_unbounded_integers(pairs: list[tuple[float, float]]):
     left, right = (encode(np.array(values)) for values in zip(*pairs, strict=True))

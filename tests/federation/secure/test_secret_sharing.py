@@ -14,7 +14,7 @@ from feddag.federation.secure import cryptography
 from feddag.federation.secure.cryptography import PRIME, join_shares, split_secret
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_threshold_of_shares_gives_the_secret(data: st.DataObject):
     count = data.draw(st.integers(2, 20))
@@ -39,7 +39,7 @@ def _coefficients(*values: int):
     return lambda length: next(drawn).to_bytes(length, "big")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.integers(2, 6))
 def test_one_share_less_is_consistent_with_every_secret(secret: bytes, other: bytes, threshold: int):
     """For any other secret there is one further share that, with the same shares, gives it: they say nothing."""

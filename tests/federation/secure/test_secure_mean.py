@@ -18,7 +18,7 @@ from feddag.federation.secure.fixed_point import STEP
 from feddag.federation.terms import StudyTerms
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_the_mean_is_exact_to_the_step(data: st.DataObject):
     names = [f"site {k}" for k in range(data.draw(st.integers(2, 6)))]

@@ -45,14 +45,14 @@ def sums(draw: st.DrawFn) -> tuple[list[int], int, bytes]:
     return total, sum(check_of(words_of(numbers), key) for numbers in sites) % PRIME, key
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sums())
 def test_the_check_of_the_sum_is_the_sum_of_the_checks(made: tuple[list[int], int, bytes]):
     total, check, key = made
     assert is_true_sum(words_of(total), check, key, SITES)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sums(), st.integers(0, 3), st.integers(-(2**128), 2**128) | st.integers(-4, 4).map(lambda k: k * PRIME))
 def test_any_change_of_any_number_is_noticed(made: tuple[list[int], int, bytes], place: int, change: int):
     """Also by a multiple of the prime, which the check alone would not see: it leads out of the range."""
@@ -62,7 +62,7 @@ def test_any_change_of_any_number_is_noticed(made: tuple[list[int], int, bytes],
     assert not is_true_sum(words_of(changed), check, key, SITES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sums(), st.permutations(range(4)))
 def test_numbers_that_change_places_are_noticed(made: tuple[list[int], int, bytes], order: list[int]):
     total, check, key = made
@@ -71,7 +71,7 @@ def test_numbers_that_change_places_are_noticed(made: tuple[list[int], int, byte
     assert not is_true_sum(words_of(changed), check, key, SITES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sums(), st.integers(-8, 8).filter(lambda factor: factor != 1))
 def test_a_multiple_of_the_sum_with_the_multiple_of_its_check_is_noticed(
     made: tuple[list[int], int, bytes], factor: int
@@ -83,7 +83,7 @@ def test_a_multiple_of_the_sum_with_the_multiple_of_its_check_is_noticed(
     assert not is_true_sum(words_of([0] * 4), 0, key, SITES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sums(), sums(), st.integers(1, 5), st.integers(1, PRIME - 1))
 def test_another_sum_key_or_check_and_another_number_of_sites_are_noticed(made, other, more: int, change: int):
     total, check, key = made
@@ -96,7 +96,7 @@ def test_another_sum_key_or_check_and_another_number_of_sites_are_noticed(made, 
     assert not is_true_sum(words_of(both), (check + other[1]) % PRIME, key, SITES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_the_check_is_a_function_of_the_sum_and_says_nothing_of_how_it_came_about(data: st.DataObject):
     """Whatever the sites' own numbers are: with one sum there is one check, even for those who have the key."""
@@ -122,7 +122,7 @@ def test_numbers_past_a_chunk_have_coefficients_of_their_own():
     assert check_of(swapped, key) != check
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(-PRIME, PRIME))
 def test_a_check_is_written_in_one_way(check: int):
     written = check_to_bytes(check)

@@ -245,7 +245,7 @@ def with_zeros(seed: int) -> pd.DataFrame:
 
 
 def test_a_value_far_commoner_than_others_is_named_and_opens_directions():
-    with pytest.warns(AssumptionWarning, match="One value makes up much of dose"):
+    with pytest.warns(AssumptionWarning, match="Few values make up much of dose"):
         learned = EvidenceSearch(restarts=0).fit([with_zeros(seed) for seed in range(3)])
     assert failed(learned, ATOMS) == ["dose"]
     evidence = learned.edge_evidence_

@@ -156,7 +156,7 @@ class TestASiteOfMixedVariables:
 
 @pytest.fixture(scope="module")
 def learned():
-    return {seed: EvidenceSearch(restarts=0).fit(mixed_silos(seed)) for seed in range(1, 6)}
+    return {seed: EvidenceSearch(restarts=0).fit(mixed_silos(seed)) for seed in range(1, 4)}
 
 
 class TestTheSearch:

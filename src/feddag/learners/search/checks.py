@@ -15,7 +15,7 @@ from feddag.regression.imprecision import SHARES, Separations, surely_precise
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
-ATOMS, IMPRECISE = "a value far commoner than others", "errors of measurement"
+ATOMS, IMPRECISE = "few values", "errors of measurement"
 DIFFERING = "some sites differ"
 EVERYWHERE, TOGETHER = "sites differ everywhere", "sites differ in several variables at once"
 VARYING = "other causes at some sites"
@@ -26,8 +26,8 @@ _REMEDIES = {
     "The directions of edges into such a variable are left open: say what you know of them (required, tiers).",
     COPIES: "Nobody can tell which of two copies is the cause of a third variable, or of the other. "
     "Leave out one of them.",
-    ATOMS: "The directions of edges at such a column are left open. Make two columns of it (whether it has this value, "
-    "and the other values), or declare it ordinal.",
+    ATOMS: "The directions of edges at such a column are left open. If it is one value, make two columns of it "
+    "(whether it has this value, and the other values); if few, declare it ordinal.",
     IMPRECISE: "Edges at such a column are not surely there: columns may measure the same imprecisely. Leave out all "
     "but the most precise of them.",
     DIFFERING: _DECIDE,
@@ -77,7 +77,7 @@ class Checks(NamedTuple):
     differing: Float[np.ndarray, " node"]
     """The log-evidence that some sites differ in a variable's mechanism; 0 where it was not asked."""
     atoms: Float[np.ndarray, " node"]
-    """The share of the rows that are at sites where one value of a variable is far commoner than all others."""
+    """The share of the rows that are at sites where one or few values make up much of a variable."""
     precise: Bool[np.ndarray, " node"]
     """Variables that separate others so well that they have no errors of measurement to speak of."""
     imprecise: Float[np.ndarray, "share node node"]
@@ -154,7 +154,7 @@ class Checks(NamedTuple):
 
     @property
     def with_atom(self) -> list[int]:
-        """List the variables of which one value is far commoner than all others."""
+        """List the variables of which one or few values make up much."""
         return np.flatnonzero(self.atoms >= _MOST_ROWS).tolist()
 
     def imprecise_nodes(self, dag: Int8[np.ndarray, "node node"]) -> list[int]:
@@ -235,7 +235,7 @@ _WORDS = {
     TOGETHER: "Sites are assumed to be alike, and some differ in several variables at once (of {})",
     DIFFERING: "Sites are assumed to be alike, and some differ in how {} comes about",
     VARYING: "The rows of some sites by themselves speak for other causes of {}",
-    ATOMS: "One value makes up much of {}, and no density describes that",
+    ATOMS: "Few values make up much of {}, and no density describes that",
     IMPRECISE: "Small errors of measurement would explain most edges of {}",
     OUTLIERS: "At some site few values make up most of the spread of {}",
     DEPENDENT: "What the graph's causes leave unexplained of {} still depends on these causes",

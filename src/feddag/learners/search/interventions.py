@@ -184,6 +184,7 @@ class SiteWithExperiments(Stateless):
         found = dict(self._all_rows.answer(replace(task, arrays={"dag": np.zeros_like(dag)})).arrays)
         found |= self._of_edges_never_set(task, "together", "together_rows")
         found |= self._all_rows.separations(dag, ~self._is_target)
+        found["atoms"] = found["atoms"] * ~self._is_target  # what experiments set has few values by design
         found |= {name: np.zeros(len(dag)) for name in Dependence._fields}
         for part in self._parts:
             of_part = np.zeros_like(dag)

@@ -24,6 +24,7 @@ from feddag.regression.gram import triangle
 from feddag.regression.imprecision import SHARES, explained_by_errors, separations
 from feddag.regression.residual_checks import Dependence, has_atom, look_like_copies
 from feddag.regression.residual_pairs import DEGREES, products
+from feddag.regression.ties import spread_ties
 from feddag.regression.views import Fits, View, bend
 from feddag.silos import Silo
 from feddag.silos.outliers import has_outliers
@@ -93,11 +94,19 @@ class OwnMechanisms(FamilySite):
     @cached_property
     def _views(self) -> list[View]:
         """Return the ways to look at the rows: as they are and, unless noise has equal variance, bent."""
-        plain = View(self._features(self._standardised), predicts=self._predicts)
+        plain = self._standardised
         if self._equal_noise:
-            return [plain]
-        bent = bend(self._standardised, self._levels)
-        return [plain, View(self._features(bent.values), bent.log_slopes)]
+            return [View(self._features(plain), predicts=self._predicts)]
+        bent, spread = bend(plain, self._levels), spread_ties(plain, self._levels)
+        bent_spread = None if spread is None else bend(spread, self._levels)
+        return [
+            View(self._features(plain), spread=spread, predicts=self._predicts),
+            View(
+                self._features(bent.values),
+                (bent_spread or bent).log_slopes,
+                spread=None if bent_spread is None else bent_spread.values,
+            ),
+        ]
 
     @cached_property
     def _standardised(self) -> Float[np.ndarray, "row node"]:

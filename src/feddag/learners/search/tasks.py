@@ -104,7 +104,7 @@ CHECKS = TaskSpec(
         "by_chance": Output("how far they would by chance", ("variable",)),
         "variance": Output("how much that varies by chance", ("variable",)),
         "outliers": Output("whether few values make up most of each continuous variable's spread", ("variable",)),
-        "atoms": Output("whether one value of each continuous variable is far commoner than others", ("variable",)),
+        "atoms": Output("whether few values make up much of each continuous variable", ("variable",)),
         "copies": Output("whether two continuous variables look like copies of each other, for each pair", ("pair",)),
         "together": Output(
             "for each edge how far what its two variables' causes leave unexplained goes together", ("edge", DEGREES**2)
