@@ -172,7 +172,7 @@ def test_with_merged_levels_the_patient_cannot_be_rebuilt():
     rebuilt = patients(sums["moments.sums"][0], sums["moments.products"][0])
     assert np.abs(rebuilt - patient).max(axis=1).min() > 1e5  # sums over hundreds of rows
     asked = {"search.rows", "search.neighbourhoods", "search.scores", "search.comparisons", "search.checks"}
-    asked |= {"search.imprecision", "search.graph-fit"}
+    asked |= {"search.dependences", "search.imprecision", "search.graph-fit"}
     assert {*sums} <= asked | {"moments.sums", "moments.products", "trust.rows", "trust.held-out"}
 
 

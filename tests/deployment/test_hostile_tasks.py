@@ -252,6 +252,12 @@ HOSTILE = {
         put("terms", 100),
         "all of terms must be whole between -1 and 1",
     ),
+    "the dependence of a variable on itself": (
+        SEARCH,
+        "search.dependences",
+        lambda task: replace(task, arrays={**task.arrays, "others": task.arrays["children"]}),
+        "pairs of two variables, none of them given",
+    ),
     "a graph to check that has a cycle": (
         SEARCH,
         "search.checks",

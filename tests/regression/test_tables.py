@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddag.graphs import is_dag, to_cpdag
-from feddag.regression.dependence import excess_fit
 from feddag.regression.tables import SAMPLE_SIZE, Tables
 
 LEVELS = [2, 3, 2, 4]
@@ -125,20 +124,21 @@ def test_large_tables_are_counted_as_small_ones_are():
     assert tables.score(0, everything) == pytest.approx(log(9), rel=1e-6)  # each row is the first of its combination
 
 
-def test_fit_in_excess_of_chance_is_about_standard_normal_without_an_effect_and_large_with_one():
+@pytest.mark.parametrize("minimum_cell", [1, 5])
+def test_dependence_beyond_chance_is_about_standard_normal_without_one_and_large_with_one(minimum_cell):
     rng, found = np.random.default_rng(0), []
+
+    def deviations(codes):
+        told = Tables(codes, [3, 3, 2], sites=1, minimum_cell=minimum_cell).dependence(0, 1, [2])
+        return told.excess * len(codes) / np.sqrt(told.variance * len(codes))
+
     for _ in range(300):
-        codes = rng.integers(0, 3, (400, 2))
-        tables = Tables(codes, [3, 3], sites=1)
-        (alone, few), (given_other, more) = tables.fit(0, []), tables.fit(0, [1])
-        found.append(excess_fit(np.array([400 * (alone - given_other)]), np.array([400 * (more - few)]))[0])
+        found.append(deviations(np.column_stack([rng.integers(0, 3, (400, 2)), rng.integers(0, 2, 400)])))
     assert abs(np.mean(found)) < 0.2
     assert 0.8 < np.std(found) < 1.2
-    codes = rng.integers(0, 3, (400, 2))
+    codes = np.column_stack([rng.integers(0, 3, (400, 2)), rng.integers(0, 2, 400)])
     codes[:200, 0] = codes[:200, 1]
-    tables = Tables(codes, [3, 3], sites=1)
-    gain, further = np.subtract(tables.fit(0, []), tables.fit(0, [1])) * 400
-    assert excess_fit(np.array([gain]), np.array([-further]))[0] > 10
+    assert deviations(codes) > 10
 
 
 class TestSmallCells:
@@ -149,7 +149,11 @@ class TestSmallCells:
     def answers(self, few, minimum_cell):
         tables = Tables(np.concatenate([self.LARGE, few]), [3, 3], sites=3, minimum_cell=minimum_cell)
         return np.array(
-            [tables.score(0, [1]), tables.score(1, [0]), *tables.fit(0, [1]), tables.row_losses(0, [1]).sum()]
+            [
+                *(tables.score(0, [1]), tables.score(1, [0])),
+                *(*tables.dependence(0, 1, []), *tables.dependence(1, 0, [])),
+                tables.row_losses(0, [1]).sum(),
+            ]
         )
 
     def test_whether_few_rows_share_levels_cannot_be_told(self):

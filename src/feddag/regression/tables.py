@@ -38,6 +38,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import gammaln
 
+from feddag.regression.dependence import PairDependence, table_dependence
+
 SAMPLE_SIZE = 2.0
 """The rows that the prior is worth, over a whole table."""
 SMALL_CELL_ROWS = 20.0
@@ -90,11 +92,30 @@ class Tables:
         given = frozenset(parents)
         return self._row_logs(given) - self._row_logs(given | {child})
 
-    def fit(self, child: int, parents: Iterable[int]) -> tuple[float, float]:
-        """Return the least negative log-likelihood of a family, and its free probabilities; both per row."""
-        given, rows = frozenset(parents), len(self._codes)
+    def dependence(self, one: int, other: int, given: Iterable[int]) -> PairDependence:
+        """Say how far two variables depend on each other given some others.
+
+        Where few rows that share a combination may not tell of it, the other cells are compared, by their likelihood.
+        """
+        nodes = frozenset(given)
+        if self._minimum_cell > 1:
+            return self._dependence_of_large_cells(one, other, nodes)
+        of_rows, sizes = self._cells(nodes).of_rows, (self._levels[one], self._levels[other])
+        cells = (of_rows * sizes[0] + self._codes[:, one]) * sizes[1] + self._codes[:, other]
+        strata = int(of_rows.max()) + 1
+        return table_dependence(np.bincount(cells, minlength=strata * sizes[0] * sizes[1]).reshape(strata, *sizes))
+
+    def _dependence_of_large_cells(self, one: int, other: int, given: frozenset[int]) -> PairDependence:
+        """Compare tables by twice the log-likelihood, whose mean by chance is the number of parameters."""
+        rows = len(self._codes)
+        alone, few = self._fit(one, given)
+        both, more = self._fit(one, given | {other})
+        return PairDependence((2 * (alone - both) - (more - few)) / rows, 2 * max(more - few, 0) / rows)
+
+    def _fit(self, child: int, given: frozenset[int]) -> tuple[float, int]:
+        """Return the least negative log-likelihood of a family, and its free probabilities."""
         (having, _), (without, combinations) = self._likelihood(given | {child}), self._likelihood(given)
-        return (without - having) / rows, combinations * (self._levels[child] - 1) / rows
+        return without - having, combinations * (self._levels[child] - 1)
 
     def _likelihood(self, nodes: frozenset[int]) -> tuple[float, int]:
         """Return Σ N log N, and how many combinations of levels occur."""

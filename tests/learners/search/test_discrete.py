@@ -13,7 +13,15 @@ from feddag.federation import Task
 from feddag.graphs import shd
 from feddag.learners.search.mixed import MixedMechanisms
 from feddag.learners.search.sites import OwnMechanisms
-from feddag.learners.search.tasks import CHECKS, COMPARISONS, GRAPH_FIT, IMPRECISION, NEIGHBOURHOODS, SCORES
+from feddag.learners.search.tasks import (
+    CHECKS,
+    COMPARISONS,
+    DEPENDENCES,
+    GRAPH_FIT,
+    IMPRECISION,
+    NEIGHBOURHOODS,
+    SCORES,
+)
 from feddag.regression.evidence import RIDGES
 from feddag.regression.features import ContrastFeatures, level_counts
 from feddag.regression.tables import Tables
@@ -259,8 +267,8 @@ class TestTables:
         own = EvidenceSearch(restarts=0).fit(silos)
         np.testing.assert_array_equal(common.dag_.adjacency, own.dag_.adjacency)
         np.testing.assert_array_equal(common.graph_.adjacency, own.graph_.adjacency)
-        asks = {NEIGHBOURHOODS.name, SCORES.name, COMPARISONS.name, CHECKS.name, IMPRECISION.name, GRAPH_FIT.name}
-        assert set(asked) == {"search.rows", *asks}
+        specs = (NEIGHBOURHOODS, SCORES, COMPARISONS, DEPENDENCES, CHECKS, IMPRECISION, GRAPH_FIT)
+        assert set(asked) == {"search.rows", *(spec.name for spec in specs)}
 
 
 @pytest.mark.parametrize("concentration", [1.0, 3.0])

@@ -245,7 +245,7 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     ]
     otherwise = ToldOtherwise(scores.discrete, scores.targets, knowledge, alone)
     unsure = [(each.cause, each.effect) for each in evidence if not each.present]
-    dependent = suspected(dag, graph, unsure, otherwise, scores)
+    dependent = suspected(dag, graph, otherwise, scores)
     graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
 

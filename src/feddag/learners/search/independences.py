@@ -19,7 +19,7 @@ from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import Edge, Pair, Scores
 
-SUSPECT = 1.0
+SUSPECT = 1.2
 """Two variables may depend on each other if they seem to by so many standard deviations more than by chance."""
 
 
@@ -43,31 +43,29 @@ class ToldOtherwise(NamedTuple):
         return discrete == 1 or bool({cause, effect} & {*self.targets})
 
 
-def suspected(dag: Graph, graph: Graph, doubtful: Collection[Edge], told: ToldOtherwise, scores: Scores) -> list[Edge]:
+def suspected(dag: Graph, graph: Graph, told: ToldOtherwise, scores: Scores) -> list[Edge]:
     """Return the pairs without an edge, but with a neighbour in common, that may depend on each other.
 
     Args:
         dag: The graph that was found.
         graph: The same with open directions.
-        doubtful: Edges that may not be there.
         told: What tells directions otherwise.
         scores: What asks sites.
     """
     rests = np.zeros_like(dag)
     for i, j in np.argwhere(graph & ~graph.T & 1).tolist():
         rests[i, j] = rests[j, i] = not told.tells(i, j)
-    pairs = [pair for each in (dag, _without(dag, doubtful)) for pair in _unshielded(dag, each, rests)]
-    pairs = list(dict.fromkeys(pairs))
+    pairs = list(_unshielded(dag, rests))
     excess = scores.dependences(pairs)
     return [(one, other) for (one, other, _), found in zip(pairs, excess, strict=True) if found > SUSPECT]
 
 
-def _unshielded(dag: Graph, separating: Graph, rests: Graph) -> Iterable[Pair]:
+def _unshielded(dag: Graph, rests: Graph) -> Iterable[Pair]:
     """List pairs without an edge that both have one to the same third variable, and what makes them independent.
 
     One of these edges at least rests on independences.
     """
-    adjacent, graph = dag | dag.T, nx.DiGraph(separating)
+    adjacent, graph = dag | dag.T, nx.DiGraph(dag)
     for one, other in combinations(range(len(dag)), 2):
         if not adjacent[one, other] and (adjacent[one] & adjacent[other] & (rests[one] | rests[other])).any():
             given = sum(1 << node for node in nx.find_minimal_d_separator(graph, {one}, {other}) or ())

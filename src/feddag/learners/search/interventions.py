@@ -32,7 +32,7 @@ _OF_FAMILIES = {
     tasks.SCORES.name: ("scores",),
     tasks.COMMON_SCORES.name: ("scores", "saved"),
     tasks.AGREEMENT.name: ("some", "every"),
-    tasks.DEPENDENCES.name: ("gain", "size", "correlation"),
+    tasks.DEPENDENCES.name: ("excess", "variance", "correlation"),
     tasks.PULLS.name: ("levels", "level_weights", "slopes", "slope_weights"),
 }
 """What tasks ask about each family."""

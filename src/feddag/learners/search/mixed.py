@@ -195,8 +195,7 @@ class MixedMechanisms(OwnMechanisms):
         if not self._is_discrete[other]:
             return super()._dependence(other, child, given)
         levels = [node for node in given if self._is_discrete[node]]
-        (alone, few), (both, more) = self._tables.fit(child, levels), self._tables.fit(child, [*levels, other])
-        return PairDependence(alone - both, more - few, 0.0)
+        return self._tables.dependence(child, other, levels)
 
     def _regressions(
         self, children: Int[np.ndarray, " family"], parents: Bool[np.ndarray, "family node"], *, rows: bool

@@ -19,7 +19,7 @@ from feddag.learners.search import tasks
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.differences import Differences
 from feddag.regression.comparison import errors_of_differences
-from feddag.regression.dependence import excess_dependence
+from feddag.regression.dependence import deviations_from_chance
 from feddag.silos.interventions import never_observed
 
 Edge = tuple[int, int]
@@ -378,7 +378,7 @@ class OwnScores(Scores):
     def _ask_for_dependences(self, pairs: Sequence[Pair]) -> Float[np.ndarray, " pair"]:
         asked = self._as_arrays([(child, given) for child, _, given in pairs])
         answer = self._ask(tasks.DEPENDENCES, asked | {"others": np.array([other for _, other, _ in pairs])})
-        return excess_dependence(answer["gain"], answer["size"], answer["correlation"], self.rows)
+        return deviations_from_chance(answer["excess"], answer["variance"], answer["correlation"], self.rows)
 
     def _comparisons(
         self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]

@@ -179,7 +179,8 @@ class OwnMechanisms(FamilySite):
         """Say how far pairs of variables depend on each other given some others."""
         asked = zip(arrays["children"].tolist(), arrays["others"].tolist(), arrays["parents"], strict=True)
         found = [self._dependence(child, other, np.flatnonzero(given).tolist()) for child, other, given in asked]
-        return PairDependence(*np.array(found).reshape(-1, len(PairDependence._fields)).T)._asdict()
+        names = PairDependence._fields
+        return dict(zip(names, np.array(found).reshape(-1, len(names)).T, strict=True))
 
     def _dependence(self, child: int, other: int, given: Sequence[int]) -> PairDependence:
         lines = self._views[0].features.lines

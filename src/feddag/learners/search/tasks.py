@@ -91,8 +91,8 @@ DEPENDENCES = TaskSpec(
     "search.dependences",
     "How far pairs of variables depend on each other given some others, by straight lines and by tables",
     {
-        "gain": Output("for each pair by how much one makes the site's rows of the other likelier", ("family",)),
-        "size": Output("for each pair with how many further parameters, per row", ("family",)),
+        "excess": Output("for each pair how far the site's rows depend on each other more than by chance", ("family",)),
+        "variance": Output("for each pair by how much that varies by chance", ("family",)),
         "correlation": Output("for each pair of continuous variables their partial correlation", ("family",)),
     },
 )
