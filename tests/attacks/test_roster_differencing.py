@@ -299,8 +299,8 @@ def test_no_site_is_isolated(tmp_path, attack):
 _confirm, _enter = SecureSite.confirm, RosterLedger.enter
 
 
-def _of_own_sums(ledger: RosterLedger, site: str, answer: str, members, minimum_sites: int, others) -> None:
-    del others
+def _of_own_sums(ledger: RosterLedger, site: str, answer: str, members, minimum_sites: int, *of_others) -> None:
+    del of_others
     _enter(ledger, site, answer, members, minimum_sites)
 
 

@@ -21,6 +21,7 @@ from feddag.silos.checks import check_silo
 GIVEN = {
     "sharing": "all",
     "model": "linear",
+    "constraint": "bow-free",
     "acyclicity": "log-det",
     "participation": 2,
     "weighting": "rows",

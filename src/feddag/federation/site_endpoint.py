@@ -295,7 +295,8 @@ class SiteEndpoint:
     def _answer_digest(self) -> str:
         """Identify the last answer; one of no weight, which is the same to many questions, by its question."""
         memory = self._memory
-        question = b"" if decode_answer(memory.answer).weight else bytes.fromhex(memory.question)
+        counts = not memory.answer or decode_answer(memory.answer).weight > 0
+        question = b"" if counts else bytes.fromhex(memory.question)
         return hashlib.sha256(memory.name.encode() + b"\0" + question + memory.answer).hexdigest()
 
     def _enter_sum(self, members: list[str]) -> None:

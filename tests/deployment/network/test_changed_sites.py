@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from endpoints_by_call import AUTHORITY, IDENTITIES, LINEAR, NAMES, SIMULATION, Net, study_of
+from endpoints_by_call import AUTHORITY, LINEAR, NAMES, SIMULATION, Net, study_of
 
 import feddag.federation.site_endpoint as module
 from feddag import FeddagError
@@ -49,10 +49,10 @@ def test_a_study_whose_journal_is_lost_begins_anew_with_the_consent_of_all_and_i
         assert net.sites[name]._table.numbers >= before[name] > 0
 
 
-def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net, monkeypatch):
-    own, ends = IDENTITIES[NAMES[1]], datetime.now(UTC) + timedelta(days=5)
-    short = replace(own, certificate=AUTHORITY.certify_identity(own.name, own.public, ends=ends))
-    monkeypatch.setitem(IDENTITIES, NAMES[1], short)
+def test_a_certificate_that_soon_ends_is_told_to_whoever_runs_the_study(net):
+    own, ends = net.identities[NAMES[1]], datetime.now(UTC) + timedelta(days=5)
+    certificate = AUTHORITY.certify_identity(own.name, own.public, ends=ends)
+    net.identities[NAMES[1]] = replace(own, certificate=certificate)
     net.start(SIMULATION.silos[1])
     net.learn()
     told = [each for each in net.told if "expires on" in each]

@@ -386,6 +386,7 @@ class TestAsAnEstimator:
 WRONG = {
     "sharing": ["mechanisms", None],
     "model": ["tree", 1],
+    "constraint": ["arid"],
     "acyclicity": ["spectral"],
     "participation": [0, 0.0, 1.5, -1, True, "all"],
     "weighting": ["columns"],

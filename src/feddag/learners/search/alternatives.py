@@ -34,7 +34,7 @@ _JOINTLY_SCORED = 4
 """Graphs that have an edge reversed: of so many the joint scores decide."""
 _NEARLY_AS_GOOD = 60.0
 """A graph whose log-evidence is less by so much is one from which others are reached."""
-_MOST_NEAR, _MOST_CLIMBS, _MOST_ROUNDS = 8, 1, 5
+_MOST_NEAR, _MOST_CLIMBS, _MOST_ROUNDS = 8, 1, 3
 """So many such graphs, climbs for each edge, and times."""
 _AS_GOOD = 3.0
 """An edge that a graph reverses at so little cost is open: nothing better is looked for."""
@@ -78,7 +78,8 @@ def _explore(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowled
     least: dict[Edge, float] = {}
     for _ in range(_MOST_ROUNDS):
         before, least = least, {edge: worse.get(_best(worse, [edge]), np.inf) for edge in turned}
-        if before and all(least[edge] > before[edge] - 1 for edge in turned):
+        found_better = min(worse.values(), default=0.0) < -LEAST_GAIN * scores.rows
+        if found_better or (before and all(least[edge] > before[edge] - 1 for edge in turned)):
             break
         near = sorted((each for each in worse if worse[each] < _NEARLY_AS_GOOD), key=worse.__getitem__)[:_MOST_NEAR]
         starts = {}

@@ -240,8 +240,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     graph = _without_forced(graph)
     alone = [
         edge
-        for edge, each in zip(edges, compared[len(edges) :], strict=True)
-        if each.surely_worse_whatever_depends(confidence)
+        for edge, families, each in zip(edges, reverse, compared[len(edges) :], strict=True)
+        if not families or each.surely_worse_whatever_depends(confidence)
     ]
     otherwise = ToldOtherwise(scores.discrete, scores.targets, knowledge, alone)
     unsure = [(each.cause, each.effect) for each in evidence if not each.present]
