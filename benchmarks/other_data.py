@@ -377,7 +377,9 @@ def _share(count: int, of_all: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", nargs="+", choices=GROUPS, metavar="GROUP", help="by default all of the parts")
-    parser.add_argument("--part", nargs="+", choices=("simulated", "discrete", "public"), default=["simulated"])
+    parser.add_argument(
+        "--part", nargs="+", choices=("simulated", "further", "discrete", "public"), default=["simulated"]
+    )
     parser.add_argument("--rows", nargs="+", type=int, help="of each site; by default each group's own")
     parser.add_argument("--seeds", default="1-3", type=parse_seeds, help="such as 1-10, or one seed")
     parser.add_argument("--sharing", nargs="*", choices=(AUTO, OWN, COMMON), default=[AUTO, OWN, COMMON])

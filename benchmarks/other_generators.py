@@ -178,6 +178,33 @@ def _smooth_sum(
     return smooth_function(coefficients, causes) + coefficients.uniform(0.4, 0.8) * noise
 
 
+def weak_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Add a fourth of the usual weights of the causes and normal noise whose deviation is between 0.4 and 2."""
+    weights = draw_weights(coefficients, causes.shape[1]) / 4
+    return in_units_of_bulk(causes) @ weights + coefficients.uniform(0.4, 2) * LAWS["normal"](chance, len(causes))
+
+
+def products_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Add the causes, all products of two of them, and normal noise."""
+    del coefficients
+    causes = in_units_of_bulk(causes)
+    total = causes.sum(axis=1)
+    return total + (total**2 - (causes**2).sum(axis=1)) / 2 + 0.7 * LAWS["normal"](chance, len(causes))
+
+
+def steps_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Add a step at each cause, somewhere in its bulk, and normal noise."""
+    at = 0.5 * coefficients.standard_normal(causes.shape[1])
+    return 1.5 * (in_units_of_bulk(causes) > at).sum(axis=1) + 0.6 * LAWS["normal"](chance, len(causes))
+
+
+def counts_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Count events, at a rate whose logarithm is a weighted sum of the logarithms of the causes."""
+    logs = np.log1p(causes) - 1
+    rate = 1.2 + logs @ draw_weights(coefficients, causes.shape[1]) / 4
+    return chance.poisson(np.exp(np.clip(rate, -2, 3.5))).astype(float)
+
+
 linear_normal: Generator = partial(generate, partial(linear_node, "normal"))
 linear_uniform: Generator = partial(generate, partial(linear_node, "uniform"))
 linear_laplace: Generator = partial(generate, partial(linear_node, "Laplace"))
@@ -188,6 +215,25 @@ post_nonlinear: Generator = partial(generate, post_nonlinear_node)
 multiplicative: Generator = partial(generate, multiplicative_node)
 smooth: Generator = partial(generate, partial(smooth_node, "normal"))
 heavy_tailed: Generator = partial(generate, partial(smooth_node, "heavy-tailed"))
+
+
+weak_lines: Generator = partial(generate, weak_node)
+products: Generator = partial(generate, products_node)
+steps: Generator = partial(generate, steps_node)
+counts: Generator = partial(generate, counts_node)
+
+
+def exponentials(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:
+    """Draw weak straight lines with normal noise, and show the exponentials of all columns."""
+    tables, truth = weak_lines(rng, nodes, edges, rows, sites)
+    return [np.exp(0.7 * table) for table in tables], truth
+
+
+def imprecise(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:
+    """Draw straight lines with exponential noise, and add errors of measurement: 4 % of each column's variance."""
+    model, errors = rng.spawn(2)
+    tables, truth = linear_exponential(model, nodes, edges, rows, sites)
+    return [table + 0.2 * table.std(axis=0) * errors.standard_normal(table.shape) for table in tables], truth
 
 
 def far_out(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:

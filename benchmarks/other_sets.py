@@ -21,7 +21,7 @@ from feddag import CausalGraph, simulate
 from feddag.extras import imported
 from feddag.silos.preparation import Missing
 
-Part = Literal["simulated", "discrete", "public"]
+Part = Literal["simulated", "further", "discrete", "public"]
 Draw = Callable[[int, int], tuple[list[pd.DataFrame], CausalGraph]]
 """From a seed and the rows of each site, the sites' tables and the true graph."""
 
@@ -197,6 +197,12 @@ GROUPS: dict[str, Group] = {
     "missing-impute": Group(
         "the same, 10 % missing, imputed", "simulated", simulated(generators.missing_at_random), missing="impute"
     ),
+    "weak-lines": Group("weak lines, normal noise", "further", simulated(generators.weak_lines), as_assumed=True),
+    "exponentials": Group("exponentials of weak lines", "further", simulated(generators.exponentials)),
+    "products": Group("products of causes", "further", simulated(generators.products)),
+    "steps": Group("steps", "further", simulated(generators.steps)),
+    "counts": Group("counts", "further", simulated(generators.counts)),
+    "imprecise": Group("linear, exponential noise, 4 % errors", "further", simulated(generators.imprecise)),
     "three-levels": Group(
         "3 variables of 3 levels, all joined",
         "discrete",
