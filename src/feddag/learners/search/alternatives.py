@@ -36,6 +36,8 @@ _NEARLY_AS_GOOD = 60.0
 """A graph whose log-evidence is less by so much is one from which others are reached."""
 _MOST_NEAR, _MOST_CLIMBS, _MOST_ROUNDS = 8, 1, 3
 """So many such graphs, climbs for each edge, and times."""
+_SLACK = 10.0
+"""Rough scores may be off by so much."""
 _AS_GOOD = 3.0
 """An edge that a graph reverses at so little cost is open: nothing better is looked for."""
 
@@ -88,19 +90,22 @@ def _explore(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowled
             tried |= {(edge, each) for each in some}
             graphs = [_with_families(dag, each) for each in some]
             starts[edge] = [_reverse_edge(graph, *edge) for graph in graphs if graph[edge]]
-        found = _climb_from(starts, dag, scores, turned, knowledge)
-        worse |= _worsening(dag, found, scores)
+        worse |= _worsening(dag, _climb_from(starts, least, dag, scores, turned, knowledge), scores)
     return worse
 
 
 def _climb_from(
     starts: Mapping[Edge, Sequence[Graph]],
+    least: Mapping[Edge, float],
     dag: Graph,
     scores: Scores,
     turned: Mapping[Edge, Knowledge],
     knowledge: Knowledge,
 ) -> list[Families]:
-    """Climb by joint scores from the best of some graphs of each edge, while it stays reversed."""
+    """Climb from the best of some graphs of each edge, while it stays reversed; return what may be the least bad yet.
+
+    All that is by rough scores: how well sites' lines agree is asked of few graphs, since it takes many numbers.
+    """
     admissible = {
         (edge, k): graph
         for edge, graphs in starts.items()
@@ -108,21 +113,24 @@ def _climb_from(
         if is_admissible(graph, turned[edge])
     }
     differing = {key: _differing(graph, dag) for key, graph in admissible.items()}
-    worse = _worsening(dag, differing.values(), scores)
+    worse = _worsening(dag, differing.values(), scores, rough=True)
     ranked = sorted(admissible, key=lambda key: worse[differing[key]])
     chosen = [key for edge in turned for key in islice((each for each in ranked if each[0] == edge), _MOST_CLIMBS)]
     climbs = {key: (admissible[key], turned[key[0]]) for key in chosen}
-    climbed = refine_each(scores, knowledge, climbs, steps=_MOST_STEPS).values()
-    return [_differing(graph, dag) for graph in climbed]
+    climbed = refine_each(scores, knowledge, climbs, steps=_MOST_STEPS, rough=True)
+    found = {key: _differing(graph, dag) for key, graph in climbed.items()}
+    worse = _worsening(dag, found.values(), scores, rough=True)
+    return [families for (edge, _), families in found.items() if worse[families] < least[edge] + _SLACK]
 
 
-def _worsening(dag: Graph, graphs: Iterable[Families], scores: Scores) -> dict[Families, float]:
+def _worsening(dag: Graph, graphs: Iterable[Families], scores: Scores, *, rough: bool = False) -> dict[Families, float]:
     """Say by how much log-evidence graphs are worse than the first, by joint scores."""
     now, graphs = families_of(dag), list(graphs)
-    scores.ask_joint([*now, *chain.from_iterable(graphs)])
+    known, ask = (scores.rough, scores.ask_rough) if rough else (scores.joint, scores.ask_joint)
+    if graphs:
+        ask([*now, *chain.from_iterable(graphs)])
     return {
-        families: scores.rows * sum(scores.joint[family] - scores.joint[now[family[0]]] for family in families)
-        for families in graphs
+        families: scores.rows * sum(known[family] - known[now[family[0]]] for family in families) for families in graphs
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,24 @@ class AutoScores(CommonScores):
         found, _ = self._accounts(self._task(families) | self._common_frame())
         self._under_way.clear()
         return zip(families, average_evidence(found, self.rows).tolist(), strict=True)
+
+    @property
+    def rough(self) -> dict[Family, float]:
+        """Return scores that do not ask how well sites' lines agree, which takes many numbers."""
+        return self.joint if self._scored_by_sites else self._known[self._current].rough
+
+    def ask_rough(self, families: Iterable[Family]) -> None:
+        """Ask sites for such scores that are not known yet."""
+        if self._scored_by_sites:
+            return self.ask_joint(families)
+        missing = [family for family in dict.fromkeys(families) if family not in self.rough]
+        if missing:
+            asked = self._task(missing) | self._common_frame()
+            answer = self._ask_in_parts(tasks.COMMON_SCORES, asked, self._regressions_at_once)
+            accounts = np.stack([answer["scores"], answer["scores"] + answer["saved"]])
+            self.rough.update(zip(missing, average_evidence(accounts, self.rows).tolist(), strict=True))
+            self._under_way.clear()
+        return None
 
     def _accounts(self, asked: Arrays) -> tuple[Float[np.ndarray, "account family"], Lines]:
         """Return the scores of families by each of the three accounts, and the lines that sites have in common."""

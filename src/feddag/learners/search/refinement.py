@@ -42,23 +42,33 @@ def refine_each(
     starts: Mapping[Key, tuple[Graph, Knowledge]],
     *,
     steps: int | None = None,
+    rough: bool = False,
 ) -> dict[Key, Graph]:
-    """Refine several graphs side by side, each under its own knowledge: what is known of all, and more."""
+    """Refine several graphs side by side, each under its own knowledge: what is known of all, and more.
+
+    Args:
+        scores: The scores.
+        knowledge: What is known of all graphs.
+        starts: The graphs, and what is known of each.
+        steps: Climb so many steps at most.
+        rough: Whether to climb by scores that take fewer numbers.
+    """
+    known, ask_for = (scores.rough, scores.ask_rough) if rough else (scores.joint, scores.ask_joint)
     free = [allowed & ~required for allowed, required in zip(knowledge.allowed, knowledge.required, strict=True)]
     others: dict[Family, int] = {}
 
     def ask(request: Request) -> None:
         families = [family for (family,) in request]
         others.update(_worth_joint_scores(families, free, scores))
-        scores.ask_joint(near for family in families for near in _around(*family, others[family]))
+        ask_for(near for family in families for near in _around(*family, others[family]))
 
     def gain(family: Family, other: int) -> float:
         if not others[family] >> other & 1:
             return -np.inf
         child, parents = family
-        return scores.joint[family] - scores.joint[child, parents ^ 1 << other]
+        return known[family] - known[child, parents ^ 1 << other]
 
-    climbs = {key: climb(known, graph, gain, steps=steps) for key, (graph, known) in starts.items()}
+    climbs = {key: climb(its, graph, gain, steps=steps) for key, (graph, its) in starts.items()}
     return run(run_in_lockstep(climbs), ask)
 
 

@@ -49,6 +49,7 @@ class _Known(NamedTuple):
 
     neighbourhood: dict[Family, Float[np.ndarray, " node"]]
     joint: dict[Family, float]
+    rough: dict[Family, float]
 
 
 BY_CHANGES, BY_INDEPENDENCE = "changes between sites", "independence"
@@ -90,7 +91,7 @@ class Scores(ABC):
 
     def __init__(self, nodes: int, ask: Ask, site_count: int) -> None:
         self.nodes = nodes
-        self._known: list[_Known] = [_Known({}, {})]
+        self._known: list[_Known] = [_Known({}, {}, {})]
         self._current = 0
         self._reference: UInt8[np.ndarray, "reference node"] = np.zeros((0, nodes), np.uint8)
         """The graph that noise of equal variance is estimated with; no rows before there is one."""
@@ -121,10 +122,19 @@ class Scores(ABC):
         return self._known[self._current].joint
 
     @property
+    def rough(self) -> dict[Family, float]:
+        """Return joint scores, or what is nearly as good and takes few numbers."""
+        return self.joint
+
+    def ask_rough(self, families: Iterable[Family]) -> None:
+        """Ask sites for such scores that are not known yet."""
+        self.ask_joint(families)
+
+    @property
     def families(self) -> int:
         """Count the families that were scored."""
         coarse = {id(each.neighbourhood): len(each.neighbourhood) for each in self._known}
-        return sum(coarse.values()) * self.nodes + sum(len(each.joint) for each in self._known)
+        return sum(coarse.values()) * self.nodes + sum(len(each.joint) + len(each.rough) for each in self._known)
 
     @property
     def rows(self) -> int:
@@ -175,7 +185,7 @@ class Scores(ABC):
     def _score_anew(self, neighbourhood: dict[Family, Float[np.ndarray, " node"]]) -> None:
         self._current += 1
         if self._current == len(self._known):
-            self._known.append(_Known(neighbourhood, {}))
+            self._known.append(_Known(neighbourhood, {}, {}))
 
     def leave_sites_alone(self) -> None:
         """Score each site's own mechanisms from now on: earlier joint scores do not hold any more."""
@@ -239,11 +249,12 @@ class Scores(ABC):
         self._under_way = {key: under(f"under way/{k}", arrays) for k, key in enumerate(document["under_way"])}
         self._known = []
         for k in range(document["references"]):
-            neighbourhood, joint = (
+            neighbourhood, *by_family = (
                 dict(zip(families_from(under(f"{k}/{kind}", arrays)), arrays[f"{k}/{kind}/scores"], strict=True))
                 for kind in _Known._fields
             )
-            self._known.append(_Known(neighbourhood, {family: float(score) for family, score in joint.items()}))
+            numbers = ({family: float(score) for family, score in scores.items()} for scores in by_family)
+            self._known.append(_Known(neighbourhood, *numbers))
 
     def compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         """Compare sums of joint scores, as `terms` say."""
