@@ -81,7 +81,7 @@ SEX = 'age = "continuous"\nsex = { type = "binary", levels = ["f", "m"] }'
 NAMES = ("age", "dose")
 
 PROVOKED = {
-    "missing values, the first": lambda: read_silos([table(dose=with_values(None))]),
+    "missing value…, the first": lambda: read_silos([table(dose=with_values(None))]),
     "no missing value": lambda: read_silos([table(dose=[None] * 25 + [1, 2, 3, 4, 5])], missing="drop"),
     "values are missing": lambda: read_silos([table(dose=[None] * ROWS)]),
     "not a number": lambda: read_silos([table(dose=with_values("<5"))]),

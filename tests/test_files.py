@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -90,6 +91,16 @@ def test_a_symbolic_link_is_written_through(tmp_path):
 def test_a_missing_directory_is_refused_by_name(tmp_path):
     with pytest.raises(FeddagError, match="absent does not exist"), atomic_write(tmp_path / "absent" / "f"):
         pass
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(PermissionError) as error, atomic_write(tmp_path / "graph.csv"):
+        pass
+    assert error.value.filename == str(tmp_path / "graph.csv")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows cannot open a directory")

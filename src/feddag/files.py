@@ -52,6 +52,13 @@ def check_target(path: Path, *inputs: str | Path) -> None:
         raise FeddagError(f"{path}: the directory {path.parent} does not exist. Create it first.")
 
 
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything, or that is a file; call it before the work, not after."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        found = "one with content" if folder.is_dir() else "a file"
+        raise FeddagError(f"{folder} must be a new or an empty folder. Got {found} instead.")
+
+
 def check_private(folder: Path) -> None:
     """Refuse a folder that others may enter, whose keys others may read, or that has symbolic links or is one.
 
@@ -71,11 +78,15 @@ def check_private(folder: Path) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give an `OSError` the name of what could not be written: a full disk says only that there is no room."""
+    """Give an `OSError` the name of what could not be written.
+
+    A full disk says only that there is no room, and a path beside the target, hidden and temporary, is not the user's.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno is not None and error.filename is None:
+        unnamed = error.filename is None or Path(os.fsdecode(error.filename)).name.startswith(f".{path.name}")
+        if error.errno is not None and unnamed:
             error.filename = str(path)
         raise
 

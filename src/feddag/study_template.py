@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from feddag.errors import FeddagError
 from feddag.federation.policy import Policy
 from feddag.learners.registry import find_method
 from feddag.silos.cells import level_rows, merge_text, propose_merge, rare_levels, toml_key
@@ -23,6 +24,8 @@ _FEW = 10
 def template(name: str, data: str | None, sites: Sequence[str], method: str) -> str:
     """Write a study that can be parsed as it stands; with `data`, the variables are its columns."""
     find_method(method)
+    if twice := [site for site in dict.fromkeys(sites) if sites.count(site) > 1]:
+        raise FeddagError(f"Site {twice[0]!r} occurs {sites.count(twice[0])} times. Name each site once.")
     variables = _EXAMPLES if data is None else _variables(data)
     tables = "\n".join(map(_site, sites)) if sites else "# [sites.basel]\n"
     return _TEMPLATE.format(
@@ -36,7 +39,8 @@ def template(name: str, data: str | None, sites: Sequence[str], method: str) -> 
 
 
 def _variables(data: str) -> list[str]:
-    frame = check_names("data", read_table("data", source_of(data)))
+    source = source_of(data)
+    frame = check_names(source.name, read_table(source.name, source))
     return [_variable(name, frame[name]) for name in frame.columns]
 
 

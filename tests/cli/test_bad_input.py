@@ -22,20 +22,20 @@ def with_cell(value) -> pd.DataFrame:
 
 
 TABLES = {
-    "missing value": (with_cell(None), "column 'b': 1 missing values, the first in row 5. Drop or impute"),
+    "missing value": (with_cell(None), "column 'b': 1 missing value, the first in row 5. Drop or impute"),
     "text": (with_cell("high"), "column 'b': 'high' in row 5 is not a number. Encode it"),
     "infinity": (with_cell("inf"), "column 'b': inf in row 5 is not finite in single precision. Remove"),
     "too large": (with_cell(1e39), "column 'b': 1e+39 in row 5 is not finite in single precision. Remove"),
     "constant": (good().assign(b=2), "column 'b': the value is 2 in every row."),
     "too few rows": (good().head(9), "9 rows are too few. Give at least 10, or leave the site out."),
     "no rows": (good().head(0), "0 rows are too few."),
-    "one column": (good()[["a"]], "a graph needs at least 2 columns. Got 1"),
+    "one column": (good()[["a"]], "a graph needs at least 2 columns. Got 'a' alone: in a text file, commas, semi"),
     "lacking column": (good()[["a", "b"]], "lacks 'c', compared with site 'good'. Give every site the same"),
     "further column": (good().assign(d=good()["a"]), "has besides 'd', compared with site 'good'."),
     "other name": (good().rename(columns={"c": "C"}), "lacks 'c' and has besides 'C'"),
     "repeated name": (
         good().rename(columns={"c": "b"}),
-        "column 'b' stands 2 times. Give each column its own",
+        "column 'b' occurs 2 times. Give each column its own",
     ),
     "nameless column": (good().rename(columns={"c": ""}), "column 3 has no name. Name every column."),
 }
@@ -100,7 +100,7 @@ def test_a_file_without_permission_is_refused(refused, tmp_path):
 
 
 def test_a_site_given_twice_is_refused(refused):
-    assert "stands 2 times. Give each site its own name: SITE=SILO." in refused("good.csv")
+    assert "occurs 2 times. Give each site its own name: SITE=SILO." in refused("good.csv")
 
 
 def test_a_name_that_no_graph_file_can_hold_is_refused_before_anything_is_learned(refused):

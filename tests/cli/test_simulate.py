@@ -103,7 +103,8 @@ def test_more_rows_than_memory_holds_are_told_in_one_line(feddag, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
+def test_a_folder_with_content_is_left_alone_before_anything_is_drawn(feddag, tmp_path, monkeypatch):
+    monkeypatch.setattr("feddag.cli.simulate.simulate_sites", None)
     (tmp_path / "mine.txt").write_text("mine")
     result = feddag("simulate", tmp_path, "--nodes", 2, "--rows", 10)
 

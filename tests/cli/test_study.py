@@ -67,6 +67,16 @@ class TestInit:
         assert [site.name for site in study.sites] == ["St. Gallen", "basel"]
         assert feddag("study", "check", path).exit_code == 0
 
+    def test_a_site_named_twice_is_refused(self, feddag, tmp_path):
+        result = feddag("study", "init", tmp_path / "study.toml", "--site", "basel", "--site", "basel")
+        assert result.exit_code == 2
+        assert result.stderr == "Error: Site 'basel' occurs 2 times. Name each site once.\n"
+        assert not list(tmp_path.iterdir())
+
+    def test_a_table_that_is_not_there_is_named(self, feddag, tmp_path):
+        result = feddag("study", "init", tmp_path / "study.toml", "--from", tmp_path / "north.csv")
+        assert result.stderr.startswith(f"Error: Site 'north': {tmp_path / 'north.csv'} does not exist.")
+
     def test_variables_come_from_a_table(self, feddag, tmp_path):
         table().to_csv(tmp_path / "north.csv", index=False)
         path = tmp_path / "study.toml"
@@ -202,7 +212,7 @@ class TestLearn:
         numbers = pd.read_csv("south.csv")[["age", "dose", "risk"]]
         numbers.to_csv("south.csv", index=False)
         options = ("--method", "notears", "--out", "run", "--quiet")
-        assert "1 missing values, the first in row 4" in feddag("learn", "west=south.csv", *options).stderr
+        assert "1 missing value, the first in row 4" in feddag("learn", "west=south.csv", *options).stderr
         result = feddag("learn", "west=south.csv", "--missing", "impute", "--scale", "federated", *options)
         assert result.exit_code == 0
         assert "west: 40 rows read, 1 values imputed (dose 1), scaled by those of all sites\n" in result.stdout

@@ -188,6 +188,8 @@ def test_the_evidence_of_a_search_is_the_confidence(run_of):
     assert edges
     assert edge_values(run)[0] == "log-evidence for the edge"
     assert all("evidence lost without it" in edge.numbers for edge in edges)
+    table = next(table for table in build_report(run).find(Table) if table.name == "The evidence for each edge")
+    assert table.headings[:4] == ("cause", "effect", "sure cause", "present")  # a narrow page shows these first
 
 
 @pytest.mark.parametrize(

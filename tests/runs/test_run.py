@@ -317,3 +317,7 @@ def test_no_table_of_a_run_holds_a_formula_and_names_are_read_as_they_were(tmp_p
         with path.open(encoding="utf-8", newline="") as lines:
             cells = [cell for row in csv.reader(lines) for cell in row]
         assert not [cell for cell in cells if re.match(r"[=+@\t\r]|-[^0-9]", cell)], path
+
+
+def test_a_run_is_shown_in_one_short_line(started):
+    assert repr(started) == f"Run(folder={started.folder!r})"

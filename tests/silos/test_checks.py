@@ -87,16 +87,19 @@ class TestOneTable:
             "Site 'north': 9 rows are too few. Give at least 10, or leave the site out."
         )
 
-    @pytest.mark.parametrize("columns", [[], ["a"]])
-    def test_too_few_columns(self, columns):
+    @pytest.mark.parametrize(
+        ("columns", "found"),
+        [([], "none"), (["a"], "'a' alone: in a text file, commas, semicolons or tabs separate columns")],
+    )
+    def test_too_few_columns(self, columns, found):
         assert refusal(make_silo, "north", table()[columns]) == (
-            f"Site 'north': a graph needs at least 2 columns. Got {len(columns)} instead."
+            f"Site 'north': a graph needs at least 2 columns. Got {found}."
         )
 
     def test_a_repeated_name(self):
         frame = table(c=rng.normal(size=ROWS)).set_axis(["a", "b", "a"], axis=1)
         assert refusal(make_silo, "north", frame) == (
-            "Site 'north': column 'a' stands 2 times. Give each column its own name."
+            "Site 'north': column 'a' occurs 2 times. Give each column its own name."
         )
 
     @pytest.mark.parametrize("name", ["", None, np.nan])
@@ -159,7 +162,7 @@ class TestAllTables:
 
     def test_two_sites_of_one_name(self):
         assert refusal(check_agreement, [self.first, self.other("a", "b", "c"), self.first]) == (
-            "Site 'north' stands 2 times. Give each site its own name."
+            "Site 'north' occurs 2 times. Give each site its own name."
         )
 
     def test_no_site(self):

@@ -101,7 +101,7 @@ class TestSeparatedFiles:
 
     def test_a_repeated_name_is_not_hidden(self, tmp_path):
         path = written(tmp_path / "n.csv", "a,b,a", *BODY)
-        assert refusal(read_silos, path) == "Site 'n': column 'a' stands 2 times. Give each column its own name."
+        assert refusal(read_silos, path) == "Site 'n': column 'a' occurs 2 times. Give each column its own name."
 
     def test_an_unnamed_column(self, tmp_path):
         path = written(tmp_path / "n.csv", "a,,c", *BODY)
@@ -129,7 +129,7 @@ class TestSeparatedFiles:
     def test_rows_with_fewer_fields_lack_values(self, tmp_path):
         body = [line.rpartition(",")[0] if k == 5 else line for k, line in enumerate(BODY)]
         message = refusal(read_silos, written(tmp_path / "n.csv", HEADER, *body))
-        assert message.startswith("Site 'n', column 'c': 1 missing values, the first in row 6.")
+        assert message.startswith("Site 'n', column 'c': 1 missing value, the first in row 6.")
 
     def test_another_encoding(self, tmp_path):
         path = tmp_path / "n.csv"

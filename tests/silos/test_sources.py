@@ -175,7 +175,7 @@ class TestNamesOfSites:
         assert site_names(["a=b.csv"]) == {"a=b": "a=b.csv"}
 
     def test_two_of_one_name_are_refused(self):
-        with pytest.raises(FeddagError, match="Site 'basel' stands 2 times"):
+        with pytest.raises(FeddagError, match="Site 'basel' occurs 2 times"):
             site_names(["basel=a.csv", "basel=b.csv"])
 
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from feddag.cli.options import Option, number, with_options
+from feddag.files import check_new_folder
 from feddag.graphs import read_graph
 from feddag.silos.simulation import simulate as simulate_sites
 
@@ -64,9 +65,11 @@ def simulate(
 
     Example: feddag simulate data --nodes 10 --heterogeneous --seed 1
     """
+    check_new_folder(out)
     if given.get("graph", "ER") not in ("ER", "SF"):
         given["graph"] = read_graph(given["graph"])
-    simulation = simulate_sites(**given)
+    with Console(stderr=True).status("Drawing the sites' tables"):
+        simulation = simulate_sites(**given)
     simulation.write(out)
     console = Console(highlight=False, soft_wrap=True)
     first, last = simulation.silos[0], simulation.silos[-1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +61,13 @@ class Chart:
         """Format a value of the figure."""
         return format_figure(self.identifier, value)
 
-    def format_tick(self, value: float) -> str:
-        """Format a round number at the axis, which needs no more digits than it has."""
-        return self.format(value) if self.in_bytes else format_value(value)
+    def format_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """Format the round numbers at the axis: with no more digits than they have, and enough to tell them apart."""
+        texts = [self.format(tick) if self.in_bytes else format_value(tick) for tick in ticks]
+        if len(set(texts)) == len(texts):
+            return texts
+        digits = max(0, math.ceil(-math.log10(np.diff(ticks).min()) - 1e-9))
+        return [f"{tick:,.{digits}f}".replace("-", "−") for tick in ticks]
 
 
 def make_charts(history: pd.DataFrame) -> list[Chart]:

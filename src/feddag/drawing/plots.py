@@ -143,7 +143,7 @@ def _draw_chart(chart: Chart, ax: Axes) -> None:
     if chart.logarithmic:
         ax.set_yscale("log")
     if chart.in_bytes:
-        ax.yaxis.set_major_formatter(lambda value, _: chart.format_tick(value))
+        ax.yaxis.set_major_formatter(lambda value, _: chart.format(value))
     if 1 < len(chart.lines) <= MOST_LINES:
         ax.plot(chart.rounds, chart.values.T, color=_LINE, alpha=0.35, linewidth=0.8)
     elif len(chart.lines) > MOST_LINES:

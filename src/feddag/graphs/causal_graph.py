@@ -343,11 +343,12 @@ class CausalGraph:
         """Return the same graph with its nodes in the order of `names`, which must be the same set."""
         names = _checked_names(names, len(names))
         if set(names) != set(self.names):
-            lacking = [name for name in names if name not in self.names]
-            besides = [name for name in self.names if name not in names]
-            raise FeddagError(
-                f"The nodes differ: the graph lacks {lacking} and has {besides} besides. Name them alike."
-            )
+            differing = {
+                "lacks": [name for name in names if name not in self.names],
+                "has besides": [name for name in self.names if name not in names],
+            }
+            found = " and ".join(f"{verb} {', '.join(map(repr, its))}" for verb, its in differing.items() if its)
+            raise FeddagError(f"The nodes differ: the graph {found}. Name them alike.")
         order = np.ix_(*[[self.names.index(name) for name in names]] * 2)
         scores = None if self.scores is None else self.scores[order]
         if self._marks is None:

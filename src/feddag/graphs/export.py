@@ -88,9 +88,10 @@ def read_graph(
         >>> feddag.read_graph("graph.edges.csv", names=["river", "rain", "sun"]).edges
         [('rain', 'river')]
     """
-    its_format = _format_of(path, format)
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")  # spreadsheets put a byte order mark in front
+        content = Path(path).read_bytes()
+        its_format = _format_of(path, format)
+        text = content.decode("utf-8-sig")  # spreadsheets put a byte order mark in front
         if format is None and its_format == "adjacency" and _names_ends(text):
             its_format = "edges"
         return _PARSERS[its_format](text, names if names is None else list(names))

@@ -18,7 +18,8 @@ def chart_svg(chart: Chart, number: int) -> Markup:
     """Draw a chart. The page's program finds its points by its number."""
     finite = chart.values[np.isfinite(chart.values)]
     across = _scale(chart.rounds.min(), chart.rounds.max(), _LEFT, _WIDTH - _RIGHT)
-    ticks = _log_ticks(finite) if chart.logarithmic else _ticks(finite.min(), finite.max())
+    counts = bool((finite == finite.round()).all())
+    ticks = _log_ticks(finite) if chart.logarithmic else _ticks(finite.min(), finite.max(), whole=counts)
     low, high = min(finite.min(), ticks[0]), max(finite.max(), ticks[-1])
     bent = np.log10 if chart.logarithmic else np.asarray
     up = _scale(float(bent(low)), float(bent(high)), _HEIGHT - _BOTTOM, _TOP)
@@ -30,9 +31,9 @@ def chart_svg(chart: Chart, number: int) -> Markup:
         element(
             "g",
             element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=(y := float(up(bent(tick)))), y2=y, class_="grid"),
-            element("text", chart.format_tick(float(tick)), x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
+            element("text", text, x=_LEFT - 6, y=y + 3.5, text_anchor="end"),
         )
-        for tick in ticks
+        for tick, text in zip(ticks, chart.format_ticks(ticks), strict=True)
     ]
     base, ends = _HEIGHT - _BOTTOM, chart.mean[np.isfinite(chart.mean)].tolist()
     axis = [

@@ -15,7 +15,7 @@ _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 
 def render_markdown(report: Report) -> str:
     """Render a report as Markdown."""
-    facts = tuple((fact.name, " ".join(filter(None, (fact.value, fact.more)))) for fact in report.facts)
+    facts = tuple((fact.name, f"{fact.value} ({fact.more})" if fact.more else fact.value) for fact in report.facts)
     parts = [f"# {plain(report.title)}", plain(report.lead), _table(Table("Facts", ("", ""), facts))]
     for section in report.sections:
         parts += [f"## {plain(section.heading)}", *map(_render, section.blocks)]

@@ -162,6 +162,18 @@ def _groups(run: Run) -> list[Block]:
     return blocks
 
 
+_READ_FIRST = ("cause", "effect", "sure_cause", "present", "directed", "confounding")
+"""Columns of the evidence that a narrow page shows without scrolling."""
+
+
+def _evidence_table(run: Run) -> pd.DataFrame | None:
+    table = run.table("edge_evidence")
+    if table is None:
+        return None
+    first = [name for name in _READ_FIRST if name in table]
+    return table[[*first, *table.columns.drop(first)]]
+
+
 def _effects_table(run: Run) -> pd.DataFrame | None:
     tables = [
         each.table().assign(cause=each.cause, effect=each.effect).set_index(["cause", "effect"]).reset_index()
@@ -198,7 +210,7 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             "By how much a variable changes another in all, if the graph is right",
             "The change of the effect for a unit of the cause, adjusted for the cause's parents; a row for each set of "
             "parents that it may have. Over all sites: weighted by rows, and as a mean over sites that may differ "
-            "(tau2: by how much), with its 95 % interval.",
+            "(τ²: by how much), with its 95 % interval.",
             _effects_table(run),
         ),
         (
@@ -210,10 +222,10 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
         (
             "The evidence for each edge",
             "How much log-evidence the graph loses without the edge, or with the edge reversed. A loss below two "
-            "standard errors may be chance. The last columns say whether a common cause that nobody measured is ruled "
-            "out, possible (it explains the data as well) or likely (it explains them better). Rely only on edges "
-            "that are called a sure cause: their direction is sure, and a hidden common cause is ruled out.",
-            run.table("edge_evidence"),
+            "standard errors may be chance. A common cause that nobody measured is ruled out, possible (it explains "
+            "the data as well) or likely (it explains them better). Rely only on edges that are called a sure cause: "
+            "their direction is sure, and a hidden common cause is ruled out.",
+            _evidence_table(run),
         ),
         (
             "Whether the data are as the method assumes them",

@@ -48,7 +48,7 @@ class Run:
     """A fit that lives in a folder."""
 
     folder: Path
-    record: dict[str, Any]
+    record: dict[str, Any] = field(repr=False)
     """The content of `run.json`."""
     _silos: CheckedSilos | None = field(default=None, repr=False, compare=False)
     _result: Learner | None = field(default=None, repr=False, compare=False)

@@ -64,13 +64,13 @@ def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) ->
 
 
 def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with column names as text; refuse names that are empty or stand twice."""
+    """Return the frame with column names as text; refuse names that are empty or occur twice."""
     columns = ["" if pd.isna(name) is True else str(name) for name in frame.columns]
     for name, count in Counter(columns).items():
         if not name:
             raise FeddagError(f"Site {site!r}: column {columns.index(name) + 1} has no name. Name every column.")
         if count > 1:
-            raise FeddagError(f"Site {site!r}: column {name!r} stands {count} times. Give each column its own name.")
+            raise FeddagError(f"Site {site!r}: column {name!r} occurs {count} times. Give each column its own name.")
     return frame.set_axis(columns, axis=1)
 
 
@@ -96,7 +96,7 @@ def make_silo(
     frame = check_names(site, frame)
     variables = variables or infer_variables([frame])
     columns = tuple(frame.columns)
-    _check_size(site, len(columns), len(frame))
+    _check_size(site, columns, len(frame))
     numbers = collect_or_refuse(
         lambda name: code_column(f"Site {site!r}, column {name!r}", frame[name], variables[name]), columns
     )
@@ -106,7 +106,7 @@ def make_silo(
 
 def check_silo(silo: Silo, missing: Missing = "error") -> Silo:
     """Return the silo without missing values; refuse values that are not finite, and columns that do not vary."""
-    _check_size(silo.name, len(silo.columns), silo.rows)
+    _check_size(silo.name, silo.columns, silo.rows)
     _check_columns(silo, lambda where, numbers, kind: _check_numbers(where, numbers, kind, missing))
     if np.isnan(silo.values).any():
         values, account = without_missing(silo.values, silo.columns, silo.kinds, missing)
@@ -132,13 +132,15 @@ def check_variation(silo: Silo) -> None:
     _check_columns(silo, _check_column_variation, free)
 
 
-def _check_size(site: str, columns: int, rows: int) -> None:
-    if columns < 2:
-        raise FeddagError(f"Site {site!r}: a graph needs at least 2 columns. Got {columns} instead.")
-    if rows < MINIMUM_ROWS:
-        raise FeddagError(
-            f"Site {site!r}: {rows} rows are too few. Give at least {MINIMUM_ROWS}, or leave the site out."
+def _check_size(site: str, columns: Sequence[str], rows: int) -> None:
+    if len(columns) < 2:
+        found = (
+            f"{columns[0]!r} alone: in a text file, commas, semicolons or tabs separate columns" if columns else "none"
         )
+        raise FeddagError(f"Site {site!r}: a graph needs at least 2 columns. Got {found}.")
+    if rows < MINIMUM_ROWS:
+        found = "1 row is" if rows == 1 else f"{rows} rows are"
+        raise FeddagError(f"Site {site!r}: {found} too few. Give at least {MINIMUM_ROWS}, or leave the site out.")
 
 
 def _check_columns(
@@ -155,8 +157,9 @@ def _check_numbers(where: str, numbers: Float[np.ndarray, "row"], kind: Kind, mi
     if absent.all():
         raise FeddagError(f"{where}: all {len(numbers)} values are missing. Leave out the variable, or the site.")
     if absent.any() and missing == "error":
+        count = int(absent.sum())
         raise FeddagError(
-            f"{where}: {absent.sum()} missing values, the first in row {absent.argmax() + 1}. "
+            f"{where}: {count} missing value{'s' * (count > 1)}, the first in row {absent.argmax() + 1}. "
             "Drop or impute them: missing='drop' or 'impute' of feddag.read_silos, --missing of a command that has it, "
             "[data] missing of a study; or do so beforehand."
         )
@@ -188,7 +191,7 @@ def check_agreement(silos: Sequence[Silo]) -> CheckedSilos:
         raise FeddagError("There is no silo. Give at least one site's table.")
     for name, count in Counter(silo.name for silo in silos).items():
         if count > 1:
-            raise FeddagError(f"Site {name!r} stands {count} times. Give each site its own name.")
+            raise FeddagError(f"Site {name!r} occurs {count} times. Give each site its own name.")
     first = silos[0]
     if any(silo.targets is not None or silo.changed for silo in silos):  # then all answer as sites with experiments
         silos = [silo if silo.targets is not None else _without_targets(silo) for silo in silos]

@@ -136,7 +136,7 @@ def site_names(sources: Sequence[str]) -> dict[str, str]:
     for name in names:
         if names.count(name) > 1:
             raise FeddagError(
-                f"Site {name!r} stands {names.count(name)} times. Give each site its own name: SITE=SILO."
+                f"Site {name!r} occurs {names.count(name)} times. Give each site its own name: SITE=SILO."
             )
     return dict(zip(names, [source for _, source in given], strict=True))
 

@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from feddag.errors import FeddagError
-from feddag.files import as_text, naming
+from feddag.files import as_text, check_new_folder, naming
 from feddag.graphs import CausalGraph, write_graph
 from feddag.silos.silo import Silo
 from feddag.silos.simulation.hidden_causes import HiddenCauses
@@ -82,8 +81,7 @@ class Simulation:
         The folder appears complete or not at all. Each number has the digits that give the same bits again.
         """
         folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise FeddagError(f"{folder} must be a new or an empty folder. Got one with content instead.")
+        check_new_folder(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with naming(folder), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as aside:
             complete = Path(aside) / folder.name
