@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from feddag.errors import FeddagError
+from feddag.errors import check_unique
 from feddag.federation.policy import Policy
 from feddag.learners.registry import find_method
 from feddag.silos.cells import level_rows, merge_text, propose_merge, rare_levels, toml_key
@@ -24,8 +24,7 @@ _FEW = 10
 def template(name: str, data: str | None, sites: Sequence[str], method: str) -> str:
     """Write a study that can be parsed as it stands; with `data`, the variables are its columns."""
     find_method(method)
-    if twice := [site for site in dict.fromkeys(sites) if sites.count(site) > 1]:
-        raise FeddagError(f"Site {twice[0]!r} occurs {sites.count(twice[0])} times. Name each site once.")
+    check_unique(sites, "Site", "Name each site once.")
     variables = _EXAMPLES if data is None else _variables(data)
     tables = "\n".join(map(_site, sites)) if sites else "# [sites.basel]\n"
     return _TEMPLATE.format(

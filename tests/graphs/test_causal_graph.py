@@ -202,7 +202,7 @@ def test_reordering_to_other_names_says_which_differ(chain):
         ({"adjacency": [[0, np.nan], [0, 0]]}, "nan in row 0, column 1"),
         ({"adjacency": [[0, 0], [0, 1]], "names": ["a", "b"]}, "'b' has an edge to itself"),
         ({"adjacency": CHAIN, "names": ["a", "b"]}, "2 names for 3 nodes"),
-        ({"adjacency": CHAIN, "names": ["a", "b", "a"]}, r"\['a'\] stand more than once"),
+        ({"adjacency": CHAIN, "names": ["a", "b", "a"]}, "'a' occurs 2 times"),
         ({"adjacency": CHAIN, "names": ["a", "b", 3]}, r"Got 3 \(int\)"),
         ({"adjacency": CHAIN, "names": ["a", "b", ""]}, "non-empty"),
         ({"adjacency": CHAIN, "scores": np.zeros((2, 2))}, r"scores are \(2, 2\) for 3 nodes"),

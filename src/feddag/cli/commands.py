@@ -88,10 +88,6 @@ def loaded(path: str) -> Any:
 class Commands(TyperGroup):
     """The commands of the command line, or of a group in it."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """List the commands in the order in which they are declared."""
-        return list(self.commands)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find a command, and import it only now."""
         name, command, rest = super().resolve_command(ctx, args)

@@ -14,7 +14,6 @@ from feddag.cli.learn_options import (
     LearnOptions,
     refuse_options,
     with_parameters,
-    without_none,
 )
 from feddag.cli.options import with_fields
 from feddag.cli.tables import show_edges, stdout
@@ -25,6 +24,7 @@ from feddag.runs import Run
 from feddag.silos import Preparation, read_silos
 from feddag.silos.reading import site_names
 from feddag.study import Study, check_obedience, read_knowledge
+from feddag.study.document import without_none
 
 
 @with_parameters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from feddag.cli.options import Option, Takers, counts, edges, names, number, ran
 from feddag.errors import FeddagError
 from feddag.learners.registry import METHODS, Regime, installed_methods
 from feddag.silos.preparation import Missing, Scale
+from feddag.study.document import without_none
 
 DEFAULT_METHOD = "search"
 """What `learn`, `stability` and `study init` use unless a method is named."""
@@ -133,11 +134,6 @@ class LearnOptions:
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options that were given."""
         return without_none({name: getattr(self, name) for name in names})
-
-
-def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def refuse_options(given: dict[str, Any], reason: str) -> None:

@@ -18,7 +18,6 @@ from feddag.cli.learn_options import (
     LearnOptions,
     refuse_options,
     with_parameters,
-    without_none,
 )
 from feddag.cli.options import LocalTables, Option, command, with_fields
 from feddag.cli.tables import bare_table, stdout
@@ -26,6 +25,7 @@ from feddag.errors import FeddagError
 from feddag.learners.registry import find_method
 from feddag.runs import Run
 from feddag.silos.reading import site_names
+from feddag.study.document import without_none
 from feddag.trust import EdgeStability
 from feddag.trust.stability import check_replicates
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from itertools import product
 from typing import Any, Literal, cast
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 from feddag.experiments import published, settings
 from feddag.experiments.cell import Cell
 from feddag.experiments.seeds import REPORTED, parse_seeds
@@ -129,9 +128,8 @@ class Experiment:
 
     def _named(self, name: str) -> list[Row]:
         if not self.has(name):
-            close = get_close_matches(name, dict.fromkeys([*(row.label for row in self.rows), *METHODS]), n=1)
-            suggestion = f" Did you mean {close[0]!r}?" if close else ""
-            raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{suggestion} See: feddag methods")
+            meant = suggestion(name, dict.fromkeys([*(row.label for row in self.rows), *METHODS]))
+            raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{meant} See: feddag methods")
         return [row for row in self.rows if name in (row.label, row.method)] or [further_row(name)]
 
     def further_rows(self) -> list[Row]:
@@ -179,9 +177,8 @@ def find_experiment(name: str) -> Experiment:
     """Find an experiment by its name."""
     if name in experiments():
         return experiments()[name]
-    close = get_close_matches(name, experiments(), n=1)
-    suggestion = f" Did you mean {close[0]!r}?" if close else ""
-    raise FeddagError(f"There is no experiment {name!r}.{suggestion} See: feddag experiment list")
+    meant = suggestion(name, experiments())
+    raise FeddagError(f"There is no experiment {name!r}.{meant} See: feddag experiment list")
 
 
 def _order(experiment: Experiment) -> tuple[int, str, str]:

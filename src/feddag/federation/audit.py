@@ -116,28 +116,13 @@ class AuditLog:
         `payload` is what the message is on the wire, of which the log keeps size and hash. `protection` is such that
         `feddag.federation.protection.describe_protection` knows it, and `sites` is how many enter the sum.
         """
-        self._append(
-            {
-                "event": "message",
-                "direction": direction,
-                "task": task,
-                "round": round_,
-                "arrays": {name: [array.dtype.name, *array.shape] for name, array in arrays.items()},
-                "bytes": len(payload),
-                "protection": protection,
-                "sites": sites,
-                "payload": hashlib.sha256(payload).hexdigest(),
-            }
-        )
+        self._append(_message(direction, task, round_, arrays, payload, protection, sites))
 
     def record_question(self, task: Task, round_: int, payload: bytes, decisions: Mapping[str, bool]) -> None:
         """Write down what the server asks, in full, and what it has decided since the last round."""
-        digest = hashlib.sha256(payload).hexdigest()
-        arrays = {name: [array.dtype.name, *array.shape] for name, array in task.arrays.items()}
-        entry = {"event": "message", "direction": "in", "task": task.name, "round": round_, "arrays": arrays}
-        more = {"bytes": len(payload), "protection": PLAIN, "sites": 1, "payload": digest}
-        kept = _in_full(payload) or {"file": self._keep_question(digest, payload)}
-        self._append({**entry, **more, "decisions": dict(decisions), **kept})
+        entry = _message("in", task.name, round_, task.arrays, payload, PLAIN, 1)
+        kept = _in_full(payload) or {"file": self._keep_question(entry["payload"], payload)}
+        self._append({**entry, "decisions": dict(decisions), **kept})
 
     def _keep_question(self, digest: str, payload: bytes) -> str:
         """Write a question that is too large for a line into a file of its own; return its name."""
@@ -191,6 +176,22 @@ class AuditLog:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _message(
+    direction: Direction, task: str, round_: int, arrays: Arrays, payload: bytes, protection: str, sites: int
+) -> dict[str, Any]:
+    return {
+        "event": "message",
+        "direction": direction,
+        "task": task,
+        "round": round_,
+        "arrays": {name: [array.dtype.name, *array.shape] for name, array in arrays.items()},
+        "bytes": len(payload),
+        "protection": protection,
+        "sites": sites,
+        "payload": hashlib.sha256(payload).hexdigest(),
+    }
 
 
 def _in_full(payload: bytes) -> dict[str, str]:

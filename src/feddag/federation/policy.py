@@ -11,14 +11,13 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Any, ClassVar, Self
 
 from feddag import constraints
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
 from feddag.federation.row_privacy import TOLERANCE, RowPrivacy, epsilon_for
 
@@ -151,7 +150,8 @@ class Policy:
     def _checked(cls, path: Path, rules: Mapping[str, Any]) -> Self:
         for rule, value in rules.items():
             if rule not in cls.rules:
-                raise FeddagError(f"{path}: there is no rule {rule!r}. {_suggestion(rule, cls.rules)}")
+                choices = f" Choose from {', '.join(cls.rules)}."
+                raise FeddagError(f"{path}: there is no rule {rule!r}.{suggestion(rule, cls.rules, choices)}")
             if not cls.rules[rule].accepts(value):
                 wording = cls.rules[rule].wording.removesuffix(" or None")
                 raise FeddagError(f"{path}: {constraints.refusal(rule, wording, value)}")
@@ -163,9 +163,8 @@ class Policy:
         known = dict.fromkeys(tasks)
         for pattern in self.tasks:
             if not any(fnmatchcase(task, pattern) for task in known):
-                raise FeddagError(
-                    f"{self.source}: tasks has {pattern!r}, which is no task. {_suggestion(pattern, known)}"
-                )
+                meant = suggestion(pattern, known, f" Choose from {', '.join(known)}.")
+                raise FeddagError(f"{self.source}: tasks has {pattern!r}, which is no task.{meant}")
 
     def check_tasks(self, tasks: Iterable[str]) -> None:
         """Refuse to take part in a study that asks what the site does not answer."""
@@ -243,8 +242,3 @@ def _check_that_others_cannot_write(path: Path, status: os.stat_result) -> None:
         raise FeddagError(
             f"{path}: this policy belongs to another user (number {status.st_uid}). Copy it to a file of your own."
         )
-
-
-def _suggestion(word: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"Choose from {', '.join(known)}."

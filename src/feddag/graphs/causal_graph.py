@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, check_unique
 from feddag.graphs import dag
 from feddag.graphs.ancestral import to_pag
 from feddag.graphs.marks import (
@@ -403,9 +402,7 @@ def _checked_names(names: Sequence[str], nodes: int) -> tuple[str, ...]:
             raise FeddagError(f"Names must be non-empty strings. Got {name!r} ({type(name).__name__}) instead.")
     if len(names) != nodes:
         raise FeddagError(f"There are {len(names)} names for {nodes} nodes. Give one name per node.")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise FeddagError(f"Names must be unique. {twice} stand more than once.")
+    check_unique(names, "The name", "Names must be unique.")
     return tuple(str(name) for name in names)
 
 

@@ -11,12 +11,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 
 if TYPE_CHECKING:
     from feddag.learners.base import Learner
@@ -302,6 +301,4 @@ def find_method(name: str) -> Method:
     """Return a method by name, or refuse an unknown name with the known ones."""
     if name in METHODS:
         return METHODS[name]
-    close = get_close_matches(str(name), METHODS, n=1)
-    suggestion = f" Did you mean {close[0]!r}?" if close else ""
-    raise FeddagError(f"method must be one of {', '.join(METHODS)}. Got {name!r} instead.{suggestion}")
+    raise FeddagError(f"method must be one of {', '.join(METHODS)}. Got {name!r} instead.{suggestion(name, METHODS)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, check_unique
 from feddag.silos.coding import code_column, infer_kind
 from feddag.silos.interventions import check_scored_rows
 from feddag.silos.preparation import Missing, without_missing
@@ -66,11 +65,9 @@ def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) ->
 def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with column names as text; refuse names that are empty or occur twice."""
     columns = ["" if pd.isna(name) is True else str(name) for name in frame.columns]
-    for name, count in Counter(columns).items():
-        if not name:
-            raise FeddagError(f"Site {site!r}: column {columns.index(name) + 1} has no name. Name every column.")
-        if count > 1:
-            raise FeddagError(f"Site {site!r}: column {name!r} occurs {count} times. Give each column its own name.")
+    if "" in columns:
+        raise FeddagError(f"Site {site!r}: column {columns.index('') + 1} has no name. Name every column.")
+    check_unique(columns, f"Site {site!r}: column", "Give each column its own name.")
     return frame.set_axis(columns, axis=1)
 
 
@@ -189,9 +186,7 @@ def check_agreement(silos: Sequence[Silo]) -> CheckedSilos:
     """Bring checked silos to the first one's column order, or say where they disagree: every site, every column."""
     if not silos:
         raise FeddagError("There is no silo. Give at least one site's table.")
-    for name, count in Counter(silo.name for silo in silos).items():
-        if count > 1:
-            raise FeddagError(f"Site {name!r} occurs {count} times. Give each site its own name.")
+    check_unique((silo.name for silo in silos), "Site", "Give each site its own name.")
     first = silos[0]
     if any(silo.targets is not None or silo.changed for silo in silos):  # then all answer as sites with experiments
         silos = [silo if silo.targets is not None else _without_targets(silo) for silo in silos]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, check_unique
 from feddag.silos.checks import (
     CheckedSilos,
     check_agreement,
@@ -133,11 +133,7 @@ def site_names(sources: Sequence[str]) -> dict[str, str]:
     given = [named_source(text) for text in sources]
     defaults = _default_names([source for _, source in given])
     names = [site or default for (site, _), default in zip(given, defaults, strict=True)]
-    for name in names:
-        if names.count(name) > 1:
-            raise FeddagError(
-                f"Site {name!r} occurs {names.count(name)} times. Give each site its own name: SITE=SILO."
-            )
+    check_unique(names, "Site", "Give each site its own name: SITE=SILO.")
     return dict(zip(names, [source for _, source in given], strict=True))
 
 

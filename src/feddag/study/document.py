@@ -6,13 +6,12 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from feddag import constraints
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 
@@ -124,12 +123,6 @@ class Table:
         return names
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a question after the nearest known name, to be put behind an error."""
-    close = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def without_none(content: dict[str, Any]) -> dict[str, Any]:
+def without_none(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content without keys whose value is `None`."""
     return {key: value for key, value in content.items() if value is not None}

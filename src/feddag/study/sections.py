@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from feddag import constraints
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
 from feddag.learners.knowledge import CONSTRAINTS as KNOWLEDGE
 from feddag.learners.knowledge import Knowledge
@@ -15,7 +15,7 @@ from feddag.learners.registry import REGIMES, find_method
 from feddag.silos.interventions import Interventions, refuse_both
 from feddag.silos.preparation import Preparation
 from feddag.silos.variable_types import Variable
-from feddag.study.document import GRID, IDENTITY, TABLE, TEXT, Table, suggestion, without_none
+from feddag.study.document import GRID, IDENTITY, TABLE, TEXT, Table, without_none
 from feddag.study.terms import (
     LEAST_QUORUM,
     DifferentialPrivacy,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from jaxtyping import Bool
 
-from feddag.errors import FeddagError
+from feddag.errors import FeddagError, suggestion
 from feddag.learners.factory import make_learner
 from feddag.learners.registry import find_method, installed_methods
 from feddag.silos.interventions import NO_INTERVENTIONS, Interventions
@@ -21,7 +21,7 @@ from feddag.silos.preparation import CONSTRAINTS as PREPARATION
 from feddag.silos.preparation import Preparation
 from feddag.silos.reading import read_silos, read_site
 from feddag.silos.variable_types import Kind, Variable
-from feddag.study.document import DIGEST, NAME, TABLES, Table, parse_text, read_toml, suggestion, without_none
+from feddag.study.document import DIGEST, NAME, TABLES, Table, parse_text, read_toml, without_none
 from feddag.study.sections import (
     check_row_privacy,
     describe_site,

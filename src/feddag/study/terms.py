@@ -106,12 +106,5 @@ class TrustTerms:
 
     def document(self) -> dict[str, Any]:
         """Return the content of the file's table: what is off by default stands there only where it is on."""
-        further = {
-            "bootstraps": self.bootstraps,
-            "leave_one_out": self.leave_one_out,
-            "mechanisms": self.mechanisms,
-            "effects": [list(pair) for pair in self.effects],
-            "grid": dict(self.grid),
-            "tables": self.tables,
-        }
-        return {"assess": self.assess} | {key: value for key, value in further.items() if value}
+        content = {**vars(self), "effects": [list(pair) for pair in self.effects], "grid": dict(self.grid)}
+        return {key: value for key, value in content.items() if value or key == "assess"}
