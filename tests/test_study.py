@@ -305,10 +305,10 @@ class TestRefusals:
                 'required = ["age"]',
                 "knowledge.required must be a list of (cause, effect) pairs",
             ),
-            ('exogenous = ["age"]', 'exogenous = ["Age"]', "knowledge: exogenous names 'Age', which is no variable"),
+            ('exogenous = ["age"]', 'exogenous = ["Age"]', "knowledge: exogenous names 'Age', which is not a variable"),
             ("forbidden = []", 'forbidden = [["age", "chol"]]', "knowledge: "),
             ('exogenous = ["age"]', 'exogenous = ["chol"]', "knowledge: "),
-            ("columns = { age", "columns = { aeg", "sites.basel.columns.aeg is no variable. There are"),
+            ("columns = { age", "columns = { aeg", "sites.basel.columns.aeg is not a variable. There are"),
             (
                 '"AGE_YEARS"',
                 '"sex"',
@@ -333,7 +333,7 @@ class TestRefusals:
                 "rounds = 60\n[trust]\nassess = true",
                 "trust.assess cannot be asked for beside privacy.differential: its sums have no noise",
             ),
-            ("name =", "name ", "study.toml is no TOML: "),
+            ("name =", "name ", "study.toml is not TOML: "),
         ],
     )
     def test_a_mistake_is_told_by_file_key_value_and_remedy(self, old, new, message):
@@ -426,8 +426,8 @@ class TestTables:
             "Site 'basel': the table lacks 'AGE_YEARS', 'cp', 'sex'. It has 'patient', 'slope', 'chol', 'age'"
             in message
         )
-        assert "Site 'lyon', column 'cp': 9 in row 1 is no level of the categorical variable" in message
-        assert "Site 'lyon', column 'slope': 'steep' in row 1 is no level" in message
+        assert "Site 'lyon', column 'cp': 9 in row 1 is not a level of the categorical variable" in message
+        assert "Site 'lyon', column 'slope': 'steep' in row 1 is not a level" in message
         assert "there is no site 'paris'" in message
         assert "bern'," not in message
 

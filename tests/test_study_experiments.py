@@ -68,10 +68,10 @@ def test_the_digest_tells_experiments_and_the_document_keeps_them():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[sites.one]\nintervened = ["c"]\n', "sites.one.intervened has 'c', which is no variable"),
+        ('[sites.one]\nintervened = ["c"]\n', "sites.one.intervened has 'c', which is not a variable"),
         ('[sites.one]\ntargets = "a"\n', "sites.one.targets is 'a', which is the column of a variable"),
         ('[sites.one]\nintervened = ["a"]\n', "'a' is in sites.NAME.intervened of every site"),
-        ('[sites.one]\nchanged = ["c"]\n', "sites.one.changed has 'c', which is no variable"),
+        ('[sites.one]\nchanged = ["c"]\n', "sites.one.changed has 'c', which is not a variable"),
         ('[sites.one]\nchanged = ["a"]\n', "'a' is in sites.NAME.changed of every site"),
         (
             '[sites.one]\nintervened = ["a"]\nchanged = ["a"]\n[sites.two]\n',
@@ -85,7 +85,7 @@ def test_what_makes_no_sense_is_refused(text, message):
 
 
 def test_a_target_that_is_no_variable_is_refused_by_row():
-    with pytest.raises(FeddagError, match="Site 'three', column 'condition', row 2: the target 'c' is no variable"):
+    with pytest.raises(FeddagError, match="Site 'three', column 'condition', row 2: the target 'c' is not a variable"):
         Study.parse(SITES).silo("three", table(condition=["", "c", *[""] * 10]))
 
 

@@ -148,8 +148,8 @@ def ran(monkeypatch) -> list:
     ("arguments", "complaint"),
     [
         (("run", "lineer"), "Did you mean 'linear'"),
-        (("run", "linear", "--methods", "nobody"), "'nobody' is no row of linear"),
-        (("run", "linear", "--methods", "NOTEARS,nobody"), "'nobody' is no row of linear"),
+        (("run", "linear", "--methods", "nobody"), "'nobody' is neither a row of linear"),
+        (("run", "linear", "--methods", "NOTEARS,nobody"), "'nobody' is neither a row of linear"),
         (("run", "linear", "--nodes", "ten"), "--nodes must be numbers"),
         (("run", "linear", "--nodes", "10,30"), "linear has settings with 10, 20 nodes. Got [10, 30] instead."),
         (("run", "linear", "--set", "participation=1,1.0"), "'participation' has 2 values here. Give one."),
@@ -167,7 +167,10 @@ def ran(monkeypatch) -> list:
         (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--dask", "x", "--jobs", 2), "Leave out --jobs"),
         (("list",), "does not exist. Run an experiment first"),
         (("run", "all", "--nodes", 7), "all has settings with 6, 9, 10, 11, 20, 40 nodes. Got [7]"),
-        (("run", "all", "--methods", "GS-FedDAG,NOTEAR"), "'NOTEAR' is no row of all, and no method. Did you mean"),
+        (
+            ("run", "all", "--methods", "GS-FedDAG,NOTEAR"),
+            "'NOTEAR' is neither a row of all nor a method. Did you mean",
+        ),
         (("run", "all", "--nodes", 11, "--data", "unequal-noise"), "Of all experiments this leaves none. linear has"),
         (("show", "linear"), "does not exist. Run an experiment first"),
         (("tune", "linear", "--method", "PC", "--grid", "alpha=0.1", "--seeds", "2021"), "is for reporting"),

@@ -41,7 +41,7 @@ def test_knowledge_that_is_no_edge_or_contradicts_itself_is_one_line(feddag, sit
     assert "no edge such as A->B" in " ".join(result.stderr.replace("│", " ").split())
     result = feddag(*asked, "--required", "nowhere->x0")
     assert result.exit_code == 2
-    assert "'nowhere', which is no variable" in result.stderr
+    assert "'nowhere', which is not a variable" in result.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -122,9 +122,9 @@ def test_sites_share_a_fixed_total():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("title = ", "is no TOML"),
+        ("title = ", "is not TOML"),
         ("tittle = 'x'", "has 'tittle', which is none of"),
-        ("[rows]\nfederated = ['nobody']", "'nobody' is no row"),
+        ("[rows]\nfederated = ['nobody']", "'nobody' is not a row"),
         ("[rows]\nalone = ['PC']", "by regime"),
         ("reference = 'CAM'\n[rows]\nall = ['PC']", "the reference 'CAM' is none of its rows"),
     ],

@@ -268,7 +268,7 @@ def test_what_is_no_log_is_refused_by_name(tmp_path):
     with pytest.raises(FeddagError, match="does not exist"):
         verify(tmp_path / "nothing")
     (tmp_path / "empty").touch()
-    with pytest.raises(FeddagError, match="empty is no audit log"):
+    with pytest.raises(FeddagError, match="empty is not an audit log"):
         verify(tmp_path / "empty")
     with pytest.raises(FeddagError, match="Create it first"):
         opened(tmp_path / "nowhere" / "audit.jsonl")

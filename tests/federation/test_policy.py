@@ -118,8 +118,8 @@ def test_unprotected_sums_can_be_allowed_and_still_need_enough_sites():
         ('sharing = ["everything"]', "sharing must be a list of some of 'graph', 'moments', 'all', 'none'. Got"),
         ("sharing = []", "sharing must be a list of some of"),
         ("maximum_numbers_per_value = 0", "maximum_numbers_per_value must be a positive number. Got 0"),
-        ("minimum_rows = ", "is not a policy: it is no TOML"),
-        ("minimum_rows = 1\nminimum_rows = 2", "it is no TOML"),
+        ("minimum_rows = ", "is not a policy: it is not TOML"),
+        ("minimum_rows = 1\nminimum_rows = 2", "it is not TOML"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(written, text, found):
@@ -135,7 +135,9 @@ def test_a_task_that_no_method_has_is_named_with_the_nearest(written):
     path = written('tasks = ["feddag.*", "search.score"]')
     with pytest.raises(FeddagError) as caught:
         Policy.load(path).check_names(known_tasks())
-    assert str(caught.value) == (f"{path}: tasks has 'search.score', which is no task. Did you mean 'search.scores'?")
+    assert str(caught.value) == (
+        f"{path}: tasks has 'search.score', which is not a task. Did you mean 'search.scores'?"
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
@@ -167,5 +169,5 @@ def test_a_policy_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FeddagError, match=r"nothing\.toml: there is no such policy"):
         Policy.load(tmp_path / "nothing.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(FeddagError, match="it is no TOML"):
+    with pytest.raises(FeddagError, match="it is not TOML"):
         Policy.load(tmp_path / "binary.toml")

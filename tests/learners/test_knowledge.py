@@ -61,7 +61,7 @@ class TestEveryMethodThatCanBeTold:
             ({"required": [NAMES[:2]], "exogenous": [NAMES[1]]}, "is required, and forbidden"),
             ({"required": [NAMES[:2]], "tiers": [[NAMES[1]], [NAMES[0]]]}, "is required, and forbidden"),
             ({"required": [NAMES[:2], NAMES[1::-1]]}, "The required edges form a cycle"),
-            ({"exogenous": ["nowhere"]}, "'nowhere', which is no variable"),
+            ({"exogenous": ["nowhere"]}, "'nowhere', which is not a variable"),
             ({"tiers": "ab"}, "tiers must be a list of"),
         ]:
             with pytest.raises(FeddagError, match=message):

@@ -138,7 +138,7 @@ class TestDeclaredByKinds:
     @pytest.mark.parametrize(
         ("declared", "message"),
         [
-            ({"w": "ordinal"}, "kinds has 'w', which is no column. There are 'x', 'y', 'z'."),
+            ({"w": "ordinal"}, "kinds has 'w', which is not a column. There are 'x', 'y', 'z'."),
             (["z"], "kinds must be a mapping from columns to types. Got ['z'] instead."),
             (
                 {"z": "nominal"},
@@ -159,7 +159,7 @@ class TestDeclaredByKinds:
             ({"z": {"type": "binary", "levels": ["a"]}}, "kinds['z']['levels'] must be two. Got ['a'] instead."),
             (
                 {"z": {"type": "ordinal", "levels": ["a", "b"]}},
-                "Site 'site-01', column 'z': 'c' in row 3 is no level of the ordinal variable. Its levels are 'a', 'b'",
+                "Site 'site-01', column 'z': 'c' in row 3 is not a level of the ordinal variable. Its levels are",
             ),
         ],
     )
@@ -207,7 +207,7 @@ class TestDeclared:
         with pytest.raises(FeddagError) as caught:
             self.code(["up", "sideways"], self.ordinal)
         assert str(caught.value) == (
-            "Here: 'sideways' in row 2 is no level of the ordinal variable. Its levels are 'up', 'flat', 'down': "
+            "Here: 'sideways' in row 2 is not a level of the ordinal variable. Its levels are 'up', 'flat', 'down': "
             "correct the value, or the levels."
         )
 

@@ -104,7 +104,7 @@ def identities(
     forget: Annotated[
         str | None,
         typer.Option(
-            metavar="SITE", help="Accept a new identity of a site that has told you of it.", show_default=False
+            metavar="SITE", help="Accept a new identity of a site that has announced it to you.", show_default=False
         ),
     ] = None,
 ) -> None:

@@ -31,7 +31,7 @@ _FINE = 81
 
 @dataclass(frozen=True)
 class Membership:
-    """How well rows of the tables are told from others."""
+    """How well an attacker distinguishes rows of the tables from others."""
 
     auc: float
     """The chance that a row of the tables looks more like one than another row does; 0.5 is guessing."""
@@ -149,7 +149,7 @@ class Guesses:
 
     truth: float
     deviation: float
-    """Of the hidden variable."""
+    """The standard deviation of the hidden variable."""
     values: Float[np.ndarray, " guess"]
     discrete: bool
     prior: tuple[float, float]

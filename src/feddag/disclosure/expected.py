@@ -44,7 +44,7 @@ class Expected:
 
     @property
     def least(self) -> float:
-        """So many numbers leave at least, as far as can be known."""
+        """Return how many numbers leave at least, as far as is known."""
         return self.numbers / _SOONEST if self.at_most else self.numbers
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ class Replay:
     """On what the figures about single rows rest."""
 
     rows: int
-    """Of each made-up table."""
+    """The rows of each made-up table."""
     tables: int
     """How many tables answered the study's questions."""
     seed: int

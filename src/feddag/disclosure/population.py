@@ -31,7 +31,7 @@ class Regression:
     mean: Float[np.ndarray, " target"]
     weights: Float[np.ndarray, "feature target"]
     variance: float
-    """Of what is left unexplained, over all targets."""
+    """The variance that is left unexplained, over all targets."""
 
     @classmethod
     def fit(cls, features: Float[np.ndarray, "row feature"], targets: Float[np.ndarray, "row target"]) -> Regression:

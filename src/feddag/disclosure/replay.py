@@ -37,7 +37,7 @@ _MOST_FAMILIES = 256
 
 
 class _EnoughError(Exception):
-    """So many rounds are recorded."""
+    """How many rounds are recorded."""
 
 
 class _Recorder(CountingFederation):
@@ -71,9 +71,9 @@ class Course:
     tasks: tuple[Task, ...]
     """Without those of replicates: who does not know how a site draws its rows cannot replay them."""
     numbers: int
-    """Those of replicates among them."""
+    """How many numbers were released, by replicates too."""
     rounds: int
-    """Those of replicates among them."""
+    """How many rounds there were, with those of replicates."""
     finished: bool
     """Whether these are all questions, not the first rounds only."""
 

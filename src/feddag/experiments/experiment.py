@@ -129,7 +129,7 @@ class Experiment:
     def _named(self, name: str) -> list[Row]:
         if not self.has(name):
             meant = suggestion(name, dict.fromkeys([*(row.label for row in self.rows), *METHODS]))
-            raise FeddagError(f"{name!r} is no row of {self.name}, and no method.{meant} See: feddag methods")
+            raise FeddagError(f"{name!r} is neither a row of {self.name} nor a method.{meant} See: feddag methods")
         return [row for row in self.rows if name in (row.label, row.method)] or [further_row(name)]
 
     def further_rows(self) -> list[Row]:
@@ -196,7 +196,7 @@ def _read(name: str, text: str) -> Experiment:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FeddagError(f"{where} is no TOML ({error}).") from None
+        raise FeddagError(f"{where} is not TOML ({error}).") from None
     for key in content:
         if key not in _KEYS:
             raise FeddagError(f"{where} has {key!r}, which is none of {', '.join(sorted(_KEYS))}.")
@@ -241,7 +241,7 @@ def _rows(where: str, content: Mapping[str, Any]) -> tuple[Row, ...]:
 def _row(where: str, label: str, regime: Regime, given: Mapping[str, Any]) -> Row:
     known = _known_rows()["row"]
     if label not in known:
-        raise FeddagError(f"{where}: {label!r} is no row of rows.toml.")
+        raise FeddagError(f"{where}: {label!r} is not a row of rows.toml.")
     described = known[label]
     method = described["method"]
     parameters = {**described.get("parameters", {}), **given.get(method, {})}

@@ -297,7 +297,7 @@ def _read(path: Path) -> tuple[bytes, int]:
         raise FeddagError(f"{path} does not exist. Check the path.") from None
     whole = content.rfind(b"\n") + 1
     if whole == 0:
-        raise FeddagError(f"{path} is no audit log: it has not one whole line. Check the path.")
+        raise FeddagError(f"{path} is not an audit log: it has not one whole line. Check the path.")
     return content, whole
 
 

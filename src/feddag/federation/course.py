@@ -112,7 +112,7 @@ class _FollowedLearner:
     def __init__(self, terms: StudyTerms, learn: Learn) -> None:
         self._learner = AskingLearner(terms.sites, learn, terms.minimum_sites)
         self._steps: list[tuple[Mapping[str, bool], Mean]] = []
-        """Those that the learner has not seen yet."""
+        """The steps that the learner has not seen yet."""
 
     def queue(self, decisions: Mapping[str, bool], mean: dict[str, np.ndarray], summed: int) -> None:
         """Have the learner take a step, when its next question is wanted."""

@@ -223,7 +223,7 @@ class Authority:
     def load(cls, folder: Path) -> Self:
         """Read an authority from its folder."""
         if not (folder / _ROOT_KEY).is_file():
-            raise FeddagError(f"{folder} is no folder of an authority: {_ROOT_KEY} is not there. Check the path.")
+            raise FeddagError(f"{folder} is not a folder of an authority: {_ROOT_KEY} is not there. Check the path.")
         check_private(folder)
         key = serialization.load_pem_private_key((folder / _ROOT_KEY).read_bytes(), None)
         root = x509.load_pem_x509_certificate((folder / _ROOT).read_bytes())

@@ -143,7 +143,7 @@ class Policy:
         except ValueError as error:  # of TOML, or of UTF-8
             if isinstance(error, FeddagError):
                 raise
-            raise FeddagError(f"{path} is not a policy: it is no TOML ({error}). Mend it.") from None
+            raise FeddagError(f"{path} is not a policy: it is not TOML ({error}). Mend it.") from None
         return cls._checked(path, rules)
 
     @classmethod
@@ -164,7 +164,7 @@ class Policy:
         for pattern in self.tasks:
             if not any(fnmatchcase(task, pattern) for task in known):
                 meant = suggestion(pattern, known, f" Choose from {', '.join(known)}.")
-                raise FeddagError(f"{self.source}: tasks has {pattern!r}, which is no task.{meant}")
+                raise FeddagError(f"{self.source}: tasks has {pattern!r}, which is not a task.{meant}")
 
     def check_tasks(self, tasks: Iterable[str]) -> None:
         """Refuse to take part in a study that asks what the site does not answer."""

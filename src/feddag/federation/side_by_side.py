@@ -106,7 +106,7 @@ class JointTaskSpec(TaskSpec):
         for key in [name for name in task.numbers if name.count("/") == 1]:
             lane, _, code = key.partition("/")
             if not lane.isdecimal() or int(lane) >= len(self.members) or code not in names[int(lane)]:
-                raise FeddagError(f"{task.name} asks {key}, which is no task of this study's learners.")
+                raise FeddagError(f"{task.name} asks {key}, which is not a task of this study's learners.")
             start = f"{key}/"
             numbers = {name.removeprefix(start): each for name, each in task.numbers.items() if name.startswith(start)}
             arrays = under(key, task.arrays)

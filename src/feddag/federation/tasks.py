@@ -227,7 +227,7 @@ def by_name(specs: Iterable[TaskSpec]) -> dict[str, TaskSpec]:
 
 
 def find_task(site: str, task: Task, specs: Mapping[str, TaskSpec]) -> TaskSpec:
-    """Return the declaration of a task that a site was asked, or refuse what is no task of the study."""
+    """Return the declaration of a task that a site was asked, or refuse what is not a task of the study."""
     if task.name not in specs:
         raise unknown_task(site, task, specs)
     return specs[task.name]

@@ -113,7 +113,7 @@ class Knowledge:
 
 def _position(names: Sequence[str], name: str, parameter: str) -> int:
     if name not in names:
-        raise FeddagError(f"{parameter} names {name!r}, which is no variable. There are {', '.join(names)}.")
+        raise FeddagError(f"{parameter} names {name!r}, which is not a variable. There are {', '.join(names)}.")
     return list(names).index(name)
 
 

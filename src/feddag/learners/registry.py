@@ -44,7 +44,7 @@ class Method:
     extra: str | None = None
     """The optional dependencies that it needs: `feddag[extra]`."""
     regimes: tuple[Regime, ...] = REGIMES
-    """Those that it can run in, its own first."""
+    """The regimes that it can run in, its own first."""
     unit_free: bool = False
     """Whether it finds the same graph in whatever units the columns are given, with its own defaults."""
     version: int = 1

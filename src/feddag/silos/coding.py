@@ -167,8 +167,8 @@ def _level_numbers(where: str, column: pd.Series, absent: np.ndarray, variable: 
     if strange.any():
         row = int(strange.argmax())
         raise FeddagError(
-            f"{where}: {_shown(column.iloc[row])} in row {row + 1} is no level of the {variable.kind.name} variable. "
-            f"Its levels are {', '.join(map(repr, variable.declared_levels))}: correct the value, or the levels."
+            f"{where}: {_shown(column.iloc[row])} in row {row + 1} is not a level of the {variable.kind.name} variable."
+            f" Its levels are {', '.join(map(repr, variable.declared_levels))}: correct the value, or the levels."
         )
     return coded
 

@@ -60,7 +60,7 @@ def declared_kinds(kinds: Mapping[str, Any], frames: Sequence[pd.DataFrame]) -> 
     found = {}
     for name, given in kinds.items():
         if name not in there:
-            raise FeddagError(f"kinds has {name!r}, which is no column. There are {', '.join(map(repr, there))}.")
+            raise FeddagError(f"kinds has {name!r}, which is not a column. There are {', '.join(map(repr, there))}.")
         found[name] = _declared(f"kinds[{name!r}]", given, [frame[name] for frame in frames if name in frame])
     return found
 

@@ -30,7 +30,7 @@ class Interventions:
     intervened: tuple[str, ...] = ()
     """Variables that were set in every row."""
     column: str | None = None
-    """The column of the table that names each row's targets. It is no variable."""
+    """The column of the table that names each row's targets. It is not a variable."""
     changed: tuple[str, ...] = ()
     """Variables whose mechanism was changed in every row."""
 
@@ -54,7 +54,7 @@ def given_interventions(given: Mapping[str, Any], sites: Sequence[str]) -> dict[
     unknown = [site for site in given if site not in sites]
     if unknown:
         raise FeddagError(
-            f"interventions has {unknown[0]!r}, which is no site. The sites are {', '.join(map(repr, sites))}."
+            f"interventions has {unknown[0]!r}, which is not a site. The sites are {', '.join(map(repr, sites))}."
         )
     return {site: _of_site(site, given.get(site, ())) for site in sites}
 
@@ -134,8 +134,8 @@ def target_mask(
 def _position(where: str, name: str, columns: Sequence[str]) -> int:
     if name not in columns:
         raise FeddagError(
-            f"{where}: the target {name!r} is no variable. Name some of {', '.join(map(repr, columns))}, separated by "
-            f"{SEPARATOR!r}, or leave the cell empty where nothing was set."
+            f"{where}: the target {name!r} is not a variable. Name some of {', '.join(map(repr, columns))}, separated "
+            f"by {SEPARATOR!r}, or leave the cell empty where nothing was set."
         )
     return list(columns).index(name)
 
@@ -146,8 +146,8 @@ def changed_variables(site: str, columns: Sequence[str], interventions: Interven
     for name in names:
         if name not in columns:
             raise FeddagError(
-                f"Site {site!r}: {name!r}, whose mechanism an experiment is to have changed, is no variable. Name some "
-                f"of {', '.join(map(repr, columns))}."
+                f"Site {site!r}: {name!r}, whose mechanism an experiment is to have changed, is not a variable. Name "
+                f"some of {', '.join(map(repr, columns))}."
             )
     return tuple(sorted(names))
 

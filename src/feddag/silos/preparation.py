@@ -44,7 +44,7 @@ class Account:
     missing: Mapping[str, int] = field(default_factory=dict)
     """Values, by column, that were not there when the table was read."""
     imputed: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that were put in."""
+    """How many of these were imputed, by column."""
     scale: Scale = "none"
 
     @property

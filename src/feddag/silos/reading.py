@@ -84,7 +84,7 @@ def read_silos(
             pandas (ordered ones are ordinal) are discrete, and all else are numbers.
         interventions: By site what experiments set there: a list of variables that were set in every row, such as
             `{"lab-2": ["PKC"]}`, or the name of the column that names each row's targets (`{"lab-2": "condition"}`):
-            several are separated by ";", and a cell is empty where nothing was set. Such a column is no variable.
+            several are separated by ";", and a cell is empty where nothing was set. Such a column is not a variable.
             Or a mapping with a study's keys `intervened`, `targets` and `changed`: `{"lab-2": {"changed": ["PKC"]}}` is
             an experiment that changed how PKC comes about, and its causes still act.
         schema: The study that the tables must keep to, in place of `kinds` and `interventions`; only its columns are

@@ -54,7 +54,7 @@ def parse_text(text: str, source: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise FeddagError(f"{source} is no JSON: {error}. Restore it from a copy.") from None
     except tomllib.TOMLDecodeError as error:
-        raise FeddagError(f"{source} is no TOML: {error}. Mend that place.") from None
+        raise FeddagError(f"{source} is not TOML: {error}. Mend that place.") from None
 
 
 _REQUIRED = object()

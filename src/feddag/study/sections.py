@@ -68,7 +68,7 @@ def read_sites(table: Table, variables: list[str]) -> tuple[SiteTerms, ...]:
         for variable in columns:
             if variable not in variables:
                 raise FeddagError(
-                    f"{renamed.where(variable)} is no variable. There are {', '.join(variables)}."
+                    f"{renamed.where(variable)} is not a variable. There are {', '.join(variables)}."
                     f"{suggestion(variable, variables)}"
                 )
         called = [columns.get(variable, variable) for variable in variables]
@@ -99,7 +99,7 @@ def _interventions(terms: Table, variables: list[str], called: list[str]) -> Int
     for key, name in ((key, name) for key, names in named.items() for name in names):
         if name not in variables:
             raise FeddagError(
-                f"{terms.where(key)} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                f"{terms.where(key)} has {name!r}, which is not a variable. There are {', '.join(variables)}."
                 f"{suggestion(name, variables)}"
             )
     column = terms.take("targets", TEXT, None)
@@ -259,7 +259,7 @@ def _check_effects(table: Table, pairs: Iterable[tuple[str, str]], variables: Ma
         for name in pair:
             if name not in variables:
                 raise FeddagError(
-                    f"{table.where('effects')} has {name!r}, which is no variable. There are {', '.join(variables)}."
+                    f"{table.where('effects')} has {name!r}, which is not a variable. There are {', '.join(variables)}."
                     f"{suggestion(name, variables)}"
                 )
             if len(variables[name].kind.levels) > 2:

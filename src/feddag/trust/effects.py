@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     by_mechanisms: float | None
     """What the learner's mechanisms say instead, if it has any."""
     tau2: float | None = None
-    """Of all sites together: how much their effects vary beyond what chance explains, as a variance (DerSimonian and
+    """How much the effects of all sites vary beyond what chance explains, as a variance (DerSimonian and
     Laird 1986)."""
     pooled: float | None = None
     """The mean effect over sites if these are a sample of others, weighted by how certain each is."""

@@ -224,7 +224,7 @@ def test_it_begins_with_the_order_that_is_given():
         ({"required": [("X1",)]}, "required must be a list of"),
         ({"tiers": "X1"}, "tiers must be a list of"),
         ({"confidence": 1.0}, "confidence must be"),
-        ({"forbidden": [("x0", "nowhere")]}, "'nowhere', which is no variable"),
+        ({"forbidden": [("x0", "nowhere")]}, "'nowhere', which is not a variable"),
     ],
 )
 def test_impossible_parameters_are_refused(parameters, message):

@@ -205,14 +205,17 @@ def test_a_site_that_differs_by_design_is_left_out_of_how_sites_vary():
     ("interventions", "message"),
     [
         ({site: ["x1"] for site in "abcd"}, "Column 'x1': experiments set it in all rows"),
-        ({"e": ["x1"]}, "'e', which is no site"),
-        ({"a": ["y"]}, "Site 'a': the target 'y' is no variable"),
+        ({"e": ["x1"]}, "'e', which is not a site"),
+        ({"a": ["y"]}, "Site 'a': the target 'y' is not a variable"),
         ({"a": "condition"}, "Site 'a' has no column 'condition'"),
         ({"a": 3}, "interventions of site 'a' must be"),
         ({"a": {"change": ["x1"]}}, "interventions of site 'a' has 'change'. The keys are"),
         ({"a": {"changed": "x1"}}, "changed of site 'a' must be a list of variables. Got 'x1'"),
         ({"a": {"targets": ["x1"]}}, "targets of site 'a' must be the name of the column"),
-        ({"a": {"changed": ["y"]}}, "Site 'a': 'y', whose mechanism an experiment is to have changed, is no variable"),
+        (
+            {"a": {"changed": ["y"]}},
+            "Site 'a': 'y', whose mechanism an experiment is to have changed, is not a variable",
+        ),
         ({"a": {"changed": ["x1"], "intervened": ["x1"]}}, "Site 'a': 'x1' is in intervened and in changed"),
     ],
 )

@@ -434,7 +434,7 @@ NAMES = ("a", "b", "c", "d", "e")
         (([("a", "b"), ("b", "c"), ("c", "a")], (), ()), "cycle: a -> b -> c -> a. Leave out one"),
         (([("a", "b")], [("a", "b")], ()), "required, and forbidden"),
         (([("b", "a")], (), [["a"], ["b"]]), "against the tiers"),
-        (([("a", "x")], (), ()), "'x', which is no variable"),
+        (([("a", "x")], (), ()), "'x', which is not a variable"),
         (([("a", "a")], (), ()), "to itself"),
         (((), (), [["a", "b"], ["b"]]), "two tiers"),
     ],

@@ -66,7 +66,7 @@ class _Round:
     phase: str = PREPARED
     keys: bytes = b""
     members: list[str] = field(default_factory=list)
-    """Those whose masks are in this site's numbers."""
+    """The sites whose masks are in this site's numbers."""
     check_key: bytes = b""
     layout: fixed_point.Layout = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)

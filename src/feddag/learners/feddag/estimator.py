@@ -468,5 +468,5 @@ class _Learned:
 
     params: Parameters
     sites: list[tuple[LocalSolver, Parameters]]
-    """Those of this process, and what each has learned."""
+    """The sites of this process, and what each has learned."""
     history: FedDAGHistory

@@ -72,8 +72,8 @@ class Objective:
         graph = self.model.held(jnp.asarray(params["graph"]), impossible=impossible, certain=certain)
         return {**params, "graph": graph}
 
-    def told(self, params: Parameters, scored: Bool[np.ndarray, " node"]) -> Bool[np.ndarray, "..."]:
-        """Say which of the graph's parameters a site's rows tell: all but of edges into variables always set there."""
+    def movable(self, params: Parameters, scored: Bool[np.ndarray, " node"]) -> Bool[np.ndarray, "..."]:
+        """Say which of the graph's parameters a site may move: all but of edges into variables always set there."""
         ones = jnp.ones_like(params["graph"])
         into_others = np.tile(~scored, (len(scored), 1))
         held = self.model.held(ones, impossible=into_others, certain=np.zeros_like(into_others))
@@ -129,7 +129,7 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
     """Compile `steps` steps of Adam to one program: no Python between them."""
     optimiser = _optimiser(objective.learning_rate)
 
-    def phase(params, optimiser_state, data, alpha, rho, h, key, told):
+    def phase(params, optimiser_state, data, alpha, rho, h, key, movable):
         def step(carry, k):
             params, optimiser_state = carry
             (loss, fit), gradient = jax.value_and_grad(objective, has_aux=True)(
@@ -137,8 +137,8 @@ def _compiled_phase(objective: Objective, steps: int) -> Any:
             )
             updates, optimiser_state = optimiser.update(gradient, optimiser_state, params)
             updates = objective.model.scaled(updates, params, h)
-            if told is not None:  # else sparsity alone would move the rest, and Adam moves it by full steps
-                updates = {**updates, "graph": jnp.where(told, updates["graph"], 0)}
+            if movable is not None:  # else sparsity alone would move the rest, and Adam moves it by full steps
+                updates = {**updates, "graph": jnp.where(movable, updates["graph"], 0)}
             return (optax.apply_updates(params, updates), optimiser_state), (loss, fit)
 
         carry, (losses, fits) = jax.lax.scan(step, (params, optimiser_state), jnp.arange(steps))
@@ -174,7 +174,7 @@ class LocalSolver:
             self._data = objective.model.prepare(silo.values, scored)
             self.params = jax.device_put(initial_parameters(objective.model, len(silo.columns), seed, position))
             self._scored = None if scored is None else np.asarray(scored.any(axis=0))
-            self._told = None if self._scored is None else objective.told(self.params, self._scored)
+            self._movable = None if self._scored is None else objective.movable(self.params, self._scored)
             self._optimiser_state = _optimiser(objective.learning_rate).init(self.params)
 
     def answer(self, task: Task) -> Answer:
@@ -190,7 +190,7 @@ class LocalSolver:
                 self._data,
                 *(jnp.float32(task.numbers[name]) for name in ("alpha", "rho", "h")),
                 jax.random.fold_in(self._key, task.round),
-                self._told,
+                self._movable,
             )
             self.loss, self.fit = float(loss), float(fit)
         if not math.isfinite(self.loss):

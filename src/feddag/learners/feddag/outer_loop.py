@@ -75,7 +75,7 @@ class _State:
     step: int = 0
     seconds: float = 0.0
     scored: list[bool] = field(default_factory=list)
-    """Of each variable whether some site has rows in which no experiment set it; empty where there are none."""
+    """Whether, for each variable, some site has rows in which no experiment set it; empty where there are none."""
     history: FedDAGHistory = field(default_factory=FedDAGHistory)
 
 

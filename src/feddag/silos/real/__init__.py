@@ -63,7 +63,7 @@ def hippocampus(folder: Path) -> RealData:
     `truth_edges.csv`, the anatomical graph as an edge list.
     """
     if not folder.is_dir():
-        raise FeddagError(f"{folder} is no folder. Name one with a table for each day, and {_TRUTH}.")
+        raise FeddagError(f"{folder} is not a folder. Name one with a table for each day, and {_TRUTH}.")
     silos, truth = _tables_of(folder)
     if len(silos) < HIPPOCAMPUS_DAYS:
         raise FeddagError(f"{folder}: {len(silos)} tables are too few. Give one for each of {HIPPOCAMPUS_DAYS} days.")
@@ -95,6 +95,6 @@ def _tables_of(folder: Path) -> tuple[tuple[Silo, ...], CausalGraph | None]:
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:
-    """So that day2 comes before day10."""
+    """Sort day2 before day10."""
     parts = re.split(r"(\d+)", path.stem)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
