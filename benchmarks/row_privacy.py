@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/row_privacy.py --cases linear gp-large gp mixed --seeds 2021-2023
     .venv/bin/python benchmarks/row_privacy.py --curve linear gp --seeds 2021-2022
+    .venv/bin/python benchmarks/row_privacy.py --sure --seeds 1-10
 
 δ is 1e-6. Ranges are declared from rows that are in no table: their mean and three standard deviations to either side,
 as somebody who knows the field would declare them. SHD is that of the reported graph by the rule that counts open
@@ -22,6 +23,7 @@ import pandas as pd
 
 from feddag import CausalGraph, FeddagError, PrivateSearch, compare, simulate
 from feddag.experiments.seeds import parse_seeds
+from feddag.federation.discrete_gaussian import simulated_noise
 from feddag.learners.notears import NOTEARS
 from feddag.learners.search.released import Release
 from feddag.regression.moments import Moments
@@ -59,9 +61,9 @@ class Data:
         return learner.fit(self.tables, kinds=kinds or None)
 
 
-def simulated(mechanism: str, sites: int, rows: int, seed: int) -> Data:
-    """Draw tables of ten numbers over an ER2 graph."""
-    simulation = simulate(10, mechanism=mechanism, sites=sites, rows=rows + PILOT, seed=seed)
+def simulated(mechanism: str, sites: int, rows: int, seed: int, nodes: int = 10, noise: str = "gaussian") -> Data:
+    """Draw tables of numbers over an ER2 graph."""
+    simulation = simulate(nodes, mechanism=mechanism, noise=noise, sites=sites, rows=rows + PILOT, seed=seed)
     frames = {silo.name: silo.to_frame() for silo in simulation.silos}
     return _data(frames, simulation.truth, {})
 
@@ -116,11 +118,12 @@ CASES = {
 
 def notears(data: Data, epsilon: float, seed: int) -> CausalGraph:
     """Learn by NOTEARS from the covariance of a release of straight lines: a baseline that one would write."""
-    learner = data.fit(data.learner(epsilon, seed, mechanisms="linear", restarts=0))
-    columns = tuple(learner.feature_names_in_)
-    plan = learner.plan(columns, len(data.tables))
+    columns = tuple(data.ranges)
+    learner = data.learner(epsilon, seed, mechanisms="linear")
     features = learner.features(columns)
-    release = Release.of(features, learner.release_, plan.share_deviation * len(data.tables) ** 0.5)
+    deviation = learner.privacy.multiplier * features.sensitivity
+    exact = sum(features.products(frame[list(columns)].to_numpy()) for frame in data.tables.values())
+    release = Release.of(features, exact + simulated_noise(seed, 0)(features.entries, round(deviation)), deviation)
     own = np.arange(features.nodes) * features.width
     covariance = release.correlations[np.ix_(own, own)] * np.outer(release.deviations, release.deviations)
     return NOTEARS().learn_moments(Moments(round(release.rows), columns, covariance), lambda figures: None)
@@ -168,14 +171,46 @@ def curve(mechanisms: list[str], seeds: tuple[int, ...]) -> None:
                 show(f"{mechanism}, {rows:,} rows", epsilon, graphs)
 
 
+def sure(seeds: tuple[int, ...]) -> None:
+    """Print how many of the edges, and of the directions, that are reported as sure are false."""
+    lines = {"mechanisms": "linear"}
+    cases = {
+        "linear, 1,000 rows": (lambda seed: simulated("linear", 10, 100, seed), 1.0, {**lines, "noise": "equal"}),
+        "linear, 6,000 rows": (lambda seed: simulated("linear", 10, 600, seed), 1.0, {**lines, "noise": "equal"}),
+        "linear, 6,000 rows ": (lambda seed: simulated("linear", 10, 600, seed), 0.3, {**lines, "noise": "equal"}),
+        "exponential noise": (lambda seed: simulated("linear", 10, 600, seed, 8, "exponential"), 3.0, lines),
+        "uniform noise": (lambda seed: simulated("linear", 10, 600, seed, 8, "uniform"), 3.0, lines),
+        "mixed": (lambda seed: mixed(5, 2000, seed), 3.0, {}),
+    }
+    for case, (draw, epsilon, options) in cases.items():
+        edges = directions = false_edges = false_directions = 0
+        for seed in seeds:
+            data = draw(seed)
+            true, names = data.truth.adjacency.astype(bool), list(data.truth.names)
+            for row in data.fit(data.learner(epsilon, seed, **options)).edge_evidence_.itertuples():
+                cause, effect = names.index(row.cause), names.index(row.effect)
+                edges += (present := bool(row.present))
+                false_edges += present and not (true | true.T)[cause, effect]
+                directions += (directed := present and bool(row.directed))
+                false_directions += directed and not true[cause, effect]
+        print(
+            f"{case:20} ε {epsilon:>4g}  false: {false_edges} of {edges} edges, "
+            f"{false_directions} of {directions} directions",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--curve", nargs="*", choices=("linear", "gp"), help="of data of these mechanisms")
+    parser.add_argument("--sure", action="store_true", help="count what is reported as sure, and false")
     parser.add_argument("--seeds", type=parse_seeds, default=(2021, 2022, 2023))
     asked = parser.parse_args()
-    if asked.curve:
+    if asked.sure:
+        sure(asked.seeds)
+    elif asked.curve:
         curve(asked.curve, asked.seeds)
     else:
         table(asked.cases, asked.seeds)

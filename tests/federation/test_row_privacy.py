@@ -83,6 +83,23 @@ def test_a_release_is_charged_once_and_others_until_the_budget_ends(tmp_path):
     assert ledger(tmp_path).releases == 3
 
 
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
+def test_parts_of_a_study_reveal_together_what_it_states(share):
+    whole = RowPrivacy(1.0, 1e-6)
+    precision = sum(whole.part(each).multiplier ** -2 for each in (share, 1 - share))
+    assert epsilon_for(precision**-0.5, 1e-6) == pytest.approx(1.0, rel=1e-4)
+    assert epsilon_for(precision**-0.5, 1e-6) <= 1.0
+
+
+def test_a_study_of_several_releases_begins_only_if_all_of_them_fit(tmp_path):
+    whole = RowPrivacy(1.5, 1e-6)
+    for share in (0.2, 0.8):
+        ledger(tmp_path).charge(f"{share} of one", "study", whole, share)
+    with pytest.raises(FeddagError, match="does not fit the privacy budget"):
+        ledger(tmp_path).charge("0.2 of another", "another study", whole, 0.2)
+    assert ledger(tmp_path).releases == 2
+
+
 def test_releases_together_are_what_a_numerical_composition_finds(tmp_path):
     found = ledger(tmp_path, 10.0)
     for place, epsilon in enumerate((0.5, 1.0, 2.0)):

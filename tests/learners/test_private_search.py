@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ from scipy.stats import beta
 from feddag import FeddagError, PrivateSearch, compare, make_learner, simulate
 from feddag.federation.discrete_gaussian import system_noise
 from feddag.federation.protocol import Task
-from feddag.learners.private_search import RELEASE, ReleasingSite
+from feddag.learners.private_search import FRAMED, ROUGH, ReleasingSite
 from feddag.regression.bounded_features import FeatureMap
+from feddag.regression.frames import FramedMap
 
 SIMULATION = simulate(5, mechanism="linear", sites=4, rows=2500, seed=3)
 RANGES = (-5.0, 5.0)
@@ -27,6 +29,19 @@ def test_it_finds_the_graph_that_enough_rows_tell():
     simulation = simulate(5, mechanism="gp", sites=4, rows=2500, seed=3)
     found = compare(learner().fit(simulation).graph_, simulation.truth)
     assert found.shd <= 1
+
+
+def test_a_second_release_finds_what_the_noise_of_one_would_drown():
+    """Two causes explain nearly all of an effect: what is left of it is as small as the noise of a single release."""
+    rng = np.random.default_rng(1)
+    tables = {}
+    for k in range(4):
+        a, b = rng.standard_normal((2, 2500))
+        c = 3 * a + 3 * b + rng.standard_normal(2500)
+        tables[f"s{k}"] = pd.DataFrame({"a": a, "b": b, "c": c, "d": 3 * c - 9 * a + rng.standard_normal(2500)})
+    ranges = {"a": (-3, 3), "b": (-3, 3), "c": (-13, 13), "d": (-30, 30)}
+    found = learner(epsilon=1.0, ranges=ranges, mechanisms="linear", noise="equal").fit(tables)
+    assert set(found.graph_.edges) == {("a", "c"), ("b", "c"), ("c", "d"), ("a", "d")}
 
 
 def test_straight_lines_with_noise_of_equal_variance_are_found_at_epsilon_1():
@@ -72,8 +87,9 @@ def test_a_fit_that_is_resumed_asks_for_no_second_release(tmp_path):
         raise StopError
 
     private = learner(noise_seed=None, mechanisms="linear")
-    with pytest.raises(StopError):
-        private.fit(SIMULATION, progress=stop, checkpoint=tmp_path / "state.npz")
+    for _ in ("after the first release", "after the second"):
+        with pytest.raises(StopError):
+            private.fit(SIMULATION, progress=stop, checkpoint=tmp_path / "state.npz")
     first, again = (
         learner(noise_seed=None, mechanisms="linear").fit(SIMULATION, checkpoint=tmp_path / "state.npz").release_
         for _ in range(2)
@@ -111,21 +127,29 @@ def test_the_best_attack_on_many_releases_stays_below_the_claimed_epsilon(epsilo
     """
     private = PrivateSearch(epsilon, 1e-6, ranges=(-1, 1), mechanisms="linear", noise="equal")
     names = ("a", "b")
-    features, plan = private.features(names), private.plan(names, 1)
+    features = private.features(names)
     rng = np.random.default_rng(5)
     rows = rng.uniform(-0.3, 0.3, (50, 2))
     worst = np.array([[1.0, 1.0]])
-    moved = features.products(worst)
+    specs = ROUGH, FRAMED
+    tasks = [
+        Task(spec.name, 0, {"deviation": private.plan(names, 1, spec).share_deviation}, {}, (0,)) for spec in specs
+    ]
     scores = {}
     for name, table in (("with", np.vstack([rows, worst])), ("without", rows)):
         site = ReleasingSite("s", table, features, system_noise)
-        task = Task(RELEASE.name, 0, {"deviation": plan.share_deviation}, {}, (0,))
-        base = features.products(rows)
-        scores[name] = np.array([(site.answer(task).arrays["products"] - base) @ moved for _ in range(3000)])
-    threshold = np.quantile(scores["without"][:1500], 0.95)
-    caught, alarms = ((scores[name][1500:] > threshold).sum() for name in ("with", "without"))
-    least_caught = beta.ppf(0.01, caught, 1500 - caught + 1)
-    most_alarms = beta.ppf(0.99, alarms + 1, 1500 - alarms)
+        scores[name] = np.zeros(2000)
+        for place in range(2000):
+            # the second release is in a frame that singles out the worst row as well as one can
+            frame = {"center": np.zeros(2), "frame": np.array([[9.0, 9.0], [1.0, -1.0]])}
+            for task, arrays, seen in zip(tasks, ({}, frame), (features, FramedMap.of(features, **frame)), strict=True):
+                answer = site.answer(replace(task, arrays=arrays)).arrays["products"]
+                moved = seen.products(worst)
+                scores[name][place] += (answer - seen.products(rows)) @ moved / task.numbers["deviation"] ** 2
+    threshold = np.quantile(scores["without"][:1000], 0.95)
+    caught, alarms = ((scores[name][1000:] > threshold).sum() for name in ("with", "without"))
+    least_caught = beta.ppf(0.01, caught, 1000 - caught + 1)
+    most_alarms = beta.ppf(0.99, alarms + 1, 1000 - alarms)
     found = math.log(max((least_caught - 1e-6) / most_alarms, 1.0))
     assert found <= epsilon
     assert caught > alarms  # the attack is a real one
@@ -151,6 +175,9 @@ def test_the_membership_attack_on_a_release_is_no_better_than_epsilon_allows():
     [
         FeatureMap(((-3.0, 3.0),) * 10, (0,) * 10, 1, 0),
         FeatureMap(((-3.0, 3.0),) * 2, (0,) * 2, 1, 0),
+        FramedMap(((-3.0, 3.0),) * 3, (0,) * 3, 1, 0, np.array([0.0, 1.0, -50.0]), np.triu(np.ones((3, 3))) * 9),
+        FramedMap(((-3.0, 3.0),) * 3, (0,) * 3, 1, 0, np.full(3, 1e9), np.full((3, 3), 1e9)),
+        FramedMap(((-3.0, 3.0),) * 3, (0,) * 3, 1, 0, np.full(3, -1e9), np.eye(3) * 1e9),
         FeatureMap(((-3.0, 3.0),) * 4, (0,) * 4, 5, 1),
         FeatureMap(((-3.0, 3.0), None, None), (0, 3, 2), 4, 0),
     ],

@@ -8,7 +8,9 @@ from feddag.deployment.study_tasks import federated_learner
 from feddag.disclosure.attack import Membership, area, caught
 from feddag.disclosure.population import Population
 from feddag.federation.discrete_gaussian import simulated_noise
-from feddag.learners.private_search import PrivateSearch
+from feddag.learners.private_search import ROUGH, PrivateSearch
+from feddag.learners.search.released import frame_of
+from feddag.regression.frames import FramedMap
 from feddag.silos import Silo
 from feddag.study import Study
 
@@ -27,12 +29,18 @@ def release_membership(study: Study, silo: Silo, *, seed: int) -> Membership:
     """
     learner = federated_learner(study)
     assert isinstance(learner, PrivateSearch)
-    features, plan = learner.features(silo.columns), learner.plan(silo.columns, len(study.sites))
-    noise = simulated_noise(seed, 0)
-    inside, outside = [], []
-    for row in Population(silo).draw(_ROWS, np.random.default_rng([seed, 2])):
-        moved = features.products(row[None])
-        for scores, was_there in ((inside, 1.0), (outside, 0.0)):
-            seen = was_there * moved + noise(len(moved), round(plan.deviation))
-            scores.append(float((seen - moved / 2) @ moved))
-    return Membership(area(np.array(inside), np.array(outside)), caught(np.array(inside), np.array(outside)), _ROWS)
+    noise, columns = simulated_noise(seed, 0), silo.columns
+    rows = Population(silo).draw(_ROWS, np.random.default_rng([seed, 2]))
+    inside, outside = np.zeros(_ROWS), np.zeros(_ROWS)
+    features = learner.features(columns)
+    for spec in learner.releases(columns):
+        plan = learner.plan(columns, len(study.sites), spec)
+        deviation = round(plan.deviation)
+        for place, row in enumerate(rows):
+            moved = features.products(row[None])
+            for scores, was_there in ((inside, 1.0), (outside, 0.0)):
+                seen = was_there * moved + noise(len(moved), deviation)
+                scores[place] += float((seen - moved / 2) @ moved) / deviation**2
+        if spec is ROUGH:
+            features = FramedMap.of(features, **frame_of(features, features.products(silo.values), 0.0))
+    return Membership(area(inside, outside), caught(inside, outside), _ROWS)

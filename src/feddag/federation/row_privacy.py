@@ -11,8 +11,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,12 @@ class RowPrivacy:
     def multiplier(self) -> float:
         """The σ of the whole noise over what one person can change in the release, just large enough."""
         return multiplier_for(self.epsilon, self.delta)
+
+    def part(self, share: float) -> RowPrivacy:
+        """Return what one of several releases may reveal; with shares that add up to 1, all reveal this together."""
+        if share == 1:
+            return self
+        return replace(self, epsilon=epsilon_for(self.multiplier / math.sqrt(share), self.delta))
 
 
 CONSTRAINTS = {
@@ -171,30 +177,33 @@ class RowLedger:
         """Return the ε of all releases together at a δ."""
         return _together(self._entries, delta)
 
-    def charge(self, release: str, study: str, privacy: RowPrivacy) -> None:
+    def charge(self, release: str, study: str, privacy: RowPrivacy, share: float = 1.0) -> None:
         """Account for a release, before it leaves; once, however often the same noisy numbers are sent again.
 
         Args:
             release: A digest of the question and the noisy answer.
             study: The study's digest.
-            privacy: What the release may reveal.
+            privacy: What all releases of the study may reveal.
+            share: The part of it that this release costs.
 
         Raises:
-            FeddagError: If all releases together would go beyond the limit, or the ledger is not the newest one.
+            FeddagError: If all releases together, with those of the study that are still to come, would go beyond the
+                limit, or the ledger is not the newest one.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.with_suffix(".lock").open("a") as stream:
             lock(stream, f"{self._path}: another process charges this table's privacy budget. Try again.")
             self._entries = self._read()  # another study of the same table may have charged meanwhile
             if all(entry["release"] != release for entry in self._entries):
-                self._charge(release, study, privacy)
+                self._charge(release, study, privacy, share)
 
-    def _charge(self, release: str, study: str, privacy: RowPrivacy) -> None:
-        entry: dict[str, Any] = {"release": release, "study": study, **vars(privacy), "before": self.head}
+    def _charge(self, release: str, study: str, privacy: RowPrivacy, share: float) -> None:
+        entry: dict[str, Any] = {"release": release, "study": study, **vars(privacy.part(share)), "before": self.head}
         entry["digest"] = _digest(entry)
         after = [*self._entries, entry]
         limit = self._limit
-        together = _together(after, limit.delta)
+        others = [each for each in self._entries if each["study"] != study]
+        together = max(_together(each, limit.delta) for each in (after, [*others, vars(privacy)]))
         if together > limit.epsilon * TOLERANCE:
             raise FeddagError(
                 f"{self._path}: a release within {privacy} does not fit the privacy budget of {self._owner}, "
@@ -275,7 +284,7 @@ def row_ledgers(folder: Path, tables: Path, memories: Iterable[Path], site: str,
     ]
 
 
-def _together(entries: list[dict[str, Any]], delta: float) -> float:
+def _together(entries: Sequence[Mapping[str, Any]], delta: float) -> float:
     """Return the ε of several releases, each of which may have been chosen by what the others said.
 
     Together they reveal what one of the noise (Σ z⁻²)^(-1/2) does (Dong, Roth and Su, 2022, corollary 3.3).

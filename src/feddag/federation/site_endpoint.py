@@ -287,8 +287,9 @@ class SiteEndpoint:
         try:
             self._table.charge(self._answer_digest(), numbers)
             if self._terms.row_privacy is not None:
+                share = self._tasks[self._memory.name].row_privacy
                 for ledger in self._row_ledgers:
-                    ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy)
+                    ledger.charge(self._answer_digest(), self._terms.study, self._terms.row_privacy, share)
         except FeddagError as error:
             raise RefusedError(Refusal.DECLINED, str(error)) from None
 

@@ -103,6 +103,8 @@ class TaskSpec:
     """What else must hold for the arrays, once each is within its bounds; by its wording."""
     participants: int | None = None
     """How many sites enter the sum; `None` for all of them."""
+    row_privacy: float = 1.0
+    """The part of the study's privacy of rows that an answer costs; those of all its releases add up to 1."""
 
     def with_bounds(
         self,

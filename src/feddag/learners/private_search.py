@@ -1,8 +1,9 @@
-"""Search for a graph in one protected release: all that ever leaves the sites does not tell whether a row was there.
+"""Search for a graph in a protected release: all that ever leaves the sites does not tell whether a row was there.
 
 The sites sum products of bounded functions of their rows (`feddag.regression.bounded_features`) once, with noise that
 they make together (`feddag.federation.row_privacy`). The search over orders, the evidence for each edge and all that
-follows is computed from this one noisy matrix, and costs no further privacy and no further round.
+follows is computed from this one noisy matrix, and costs no further privacy and no further round. Of straight lines
+alone a rough release goes before, which tells in which frame noise does least harm (`feddag.regression.frames`).
 
 Assumes: one DAG behind all sites, the same mechanisms everywhere, no hidden common causes, and normal noise that is
 added to smooth functions of one or two causes. Ranges, levels and the expected number of rows are declared, and never
@@ -11,6 +12,7 @@ taken from the data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, Self
@@ -28,7 +30,7 @@ from feddag.federation.discrete_gaussian import WholeNoise, simulated_noise, sys
 from feddag.federation.protocol import Answer, Arrays, Stateless, Task, unknown_task
 from feddag.federation.row_privacy import CONSTRAINTS as PRIVACY
 from feddag.federation.row_privacy import NoisePlan, RowPrivacy
-from feddag.federation.tasks import Bounds, Output, TaskSpec, by_name
+from feddag.federation.tasks import LARGEST_PARAMETER, Bounds, Output, TaskSpec, by_name
 from feddag.graphs import CausalGraph
 from feddag.learners import knowledge
 from feddag.learners.base import SEED
@@ -38,10 +40,11 @@ from feddag.learners.knowledge import Edges
 from feddag.learners.search.coordinator import SearchCoordinator
 from feddag.learners.search.directions import EdgeEvidence
 from feddag.learners.search.refinement import edge_scores
-from feddag.learners.search.released import Release, ReleasedScores
+from feddag.learners.search.released import Release, ReleasedScores, frame_of
 from feddag.learners.single_pass import Records
 from feddag.learners.status import Status
 from feddag.regression.bounded_features import FeatureMap, feature_map
+from feddag.regression.frames import FramedMap
 from feddag.silos import Silo
 from feddag.silos.declarations import is_range
 from feddag.silos.variable_types import KINDS, Kind
@@ -51,6 +54,20 @@ RELEASE = TaskSpec(
     "Sums of products of bounded functions of all variables, with noise that hides every single row",
     {"products": Output("sums of products of bounded functions, with noise that hides every row", ("entry",))},
     every_site=False,
+)
+ROUGH = TaskSpec(
+    "private.rough",
+    "Sums of products of all variables, with much noise that hides every single row",
+    {"products": Output("sums of products of numbers, with noise that hides every row", ("entry",))},
+    every_site=False,
+    row_privacy=0.3,
+)
+FRAMED = TaskSpec(
+    "private.framed",
+    "Sums of products of nearly uncorrelated combinations of all variables, with noise that hides every single row",
+    {"products": Output("sums of products of combinations, with noise that hides every row", ("entry",))},
+    every_site=False,
+    row_privacy=1 - ROUGH.row_privacy,
 )
 
 Range = tuple[float, float] | Sequence[float]
@@ -79,7 +96,8 @@ class PrivateSearch(FederatedLearner):
         rows_per_person: The most rows that one person has.
         expected_rows: About how many rows all sites have together, known beforehand: it decides how many functions
             are released.
-        mechanisms: `"smooth"`: functions of one and of two causes; `"linear"`: straight lines, with the least noise.
+        mechanisms: `"smooth"`: functions of one and of two causes; `"linear"`: straight lines, with the least noise,
+            in two releases that together reveal what is stated.
         noise: `"free"`: every variable has its own noise variance, and units do not matter; `"equal"`: all have the
             same, in the units given.
         quorum: How many sites must enter the sum; all unless given. The noise of all of these but one suffices, so
@@ -96,7 +114,8 @@ class PrivateSearch(FederatedLearner):
         graph_: The learned `CausalGraph`: the edges that are surely there, with open directions undirected.
         dag_: The graph of greatest evidence itself, every edge directed.
         edge_evidence_: A table of the edges, as of `EvidenceSearch`; standard errors hold both sampling and noise.
-        release_: The noisy products, as they left the sites: all that was learned from.
+        release_: The noisy products, as they left the sites: all that was learned from. Of straight lines alone, those
+            of both releases.
 
     Examples:
         >>> import feddag
@@ -108,7 +127,7 @@ class PrivateSearch(FederatedLearner):
 
     kinds: ClassVar = frozenset(KINDS)
     private: ClassVar = True
-    task_specs: ClassVar = (RELEASE,)
+    task_specs: ClassVar = (RELEASE, ROUGH, FRAMED)
     parameter_constraints: ClassVar = {
         **PRIVACY,
         "ranges": constraints.Constraint("a pair such as (0, 120), or a mapping from names to such pairs", _ranges),
@@ -202,11 +221,17 @@ class PrivateSearch(FederatedLearner):
             linear=self.mechanisms == "linear",
         )
 
-    def plan(self, columns: Sequence[str], sites: int) -> NoisePlan:
-        """Return how the sites make the noise together."""
+    def releases(self, columns: Sequence[str]) -> tuple[TaskSpec, ...]:
+        """Return what is released: once, or of straight lines alone first what tells the frame of the second."""
+        return (ROUGH, FRAMED) if self.features(columns).linear else (RELEASE,)
+
+    def plan(self, columns: Sequence[str], sites: int, spec: TaskSpec) -> NoisePlan:
+        """Return how the sites make the noise of a release together."""
         features = self.features(columns)
+        if spec is FRAMED:
+            features = FramedMap.of(features)  # whatever the frame, no row adds more
         shares = max(1, (self.quorum or sites) - 1)
-        return NoisePlan(self.privacy, features.sensitivity, shares, features.entries)
+        return NoisePlan(self.privacy.part(spec.row_privacy), features.sensitivity, shares, features.entries)
 
     def _range(self, name: str) -> tuple[float, float]:
         found = self.ranges.get(name) if isinstance(self.ranges, Mapping) else self.ranges
@@ -224,25 +249,38 @@ class PrivateSearch(FederatedLearner):
         return ReleasingSite(silo.name, silo.values, self.features(silo.columns), noise)
 
     def tasks(self, columns: Sequence[str], sites: int) -> Mapping[str, TaskSpec]:
-        """Return the one task, which brings the σ of each site's share and nothing else."""
-        deviation = float(self.plan(columns, sites).share_deviation)
-        return by_name((RELEASE.with_bounds(numbers={"deviation": Bounds(deviation, deviation, whole=True)}),))
+        """Return the releases, which bring the σ of each site's share, and the frame of a second one."""
+        return by_name(self._bounded(spec, columns, sites) for spec in self.releases(columns))
+
+    def _bounded(self, spec: TaskSpec, columns: Sequence[str], sites: int) -> TaskSpec:
+        deviation = float(self.plan(columns, sites, spec).share_deviation)
+        nodes = len(columns)
+        shapes = {"center": (nodes,), "frame": (nodes, nodes)} if spec is FRAMED else {}
+        return spec.with_bounds(
+            numbers={"deviation": Bounds(deviation, deviation, whole=True)},
+            arrays={name: Bounds(-LARGEST_PARAMETER, LARGEST_PARAMETER, shape=shape) for name, shape in shapes.items()},
+        )
 
     def learn(self, federation: Federation, columns: tuple[str, ...], context: FitContext) -> None:
-        """Ask for the release, search in it, and weigh each edge."""
+        """Ask for the releases, search in the last one, and weigh each edge."""
         state = _Asked()
         checkpointer = context.checkpointer(state, federation)
-        plan = self.plan(columns, len(federation.sites))
-        if state.entries is None:
-            mean = RELEASE.ask(federation, numbers={"deviation": float(plan.share_deviation)})
-            state.entries, state.summed = np.rint(mean["products"] * federation.summed), federation.summed
-            checkpointer.save()  # a fit that is resumed must not ask for a second release
-            checkpointer.after_round(Status(None, {"stage": "release", "numbers": plan.numbers}, context.seconds))
-        deviation = plan.share_deviation * float(np.sqrt(state.summed))
-        release = Release.of(self.features(columns), state.entries, deviation)
+        features, numbers = self.features(columns), 0
+        for place, spec in enumerate(self.releases(columns)):
+            arrays = frame_of(features, *state.asked[-1]) if spec is FRAMED else {}
+            features = FramedMap.of(features, **arrays) if spec is FRAMED else features
+            plan = self.plan(columns, len(federation.sites), spec)
+            numbers += plan.numbers
+            if place == len(state.asked):  # a fit that is resumed must not ask for another release
+                mean = spec.ask(federation, place, arrays, {"deviation": float(plan.share_deviation)})
+                entries = np.rint(mean["products"] * federation.summed)
+                state.asked.append((entries, plan.share_deviation * math.sqrt(federation.summed)))
+                checkpointer.save()
+                checkpointer.after_round(Status(None, {"stage": spec.name, "numbers": numbers}, context.seconds))
+        release = Release.of(features, *state.asked[-1])
         with threadpool_limits(1):
             self._search(federation, columns, context, release)
-        self.release_ = state.entries
+        self.release_ = np.concatenate([entries for entries, _ in state.asked])
         self.communication_ = federation.ledger
         edges = len(self.graph_.edges) + len(self.graph_.undirected_edges)
         self.history_ = Records([{"rows": release.rows, "edges": edges, **federation.ledger.so_far()}])
@@ -309,21 +347,22 @@ class ReleasingSite(Stateless):
 
     def answer(self, task: Task) -> Answer:
         """Sum, and add noise."""
-        if task.name != RELEASE.name:
-            raise unknown_task(self.name, task, [RELEASE.name])
-        products = self._features.products(self._values)
+        if task.name not in (specs := by_name(PrivateSearch.task_specs)):
+            raise unknown_task(self.name, task, specs)
+        features = FramedMap.of(self._features, **task.arrays) if task.name == FRAMED.name else self._features
+        products = features.products(self._values)
         return Answer(1.0, {"products": products + self._noise(len(products), int(task.numbers["deviation"]))})
 
 
 @dataclass
 class _Asked:
-    """What a checkpoint holds: the release, once it was asked for."""
+    """What a checkpoint holds: the releases so far, and the deviation of the noise in each."""
 
-    entries: Float[np.ndarray, " entry"] | None = None
-    summed: int = 0
+    asked: list[tuple[Float[np.ndarray, " entry"], float]] = field(default_factory=list)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {"summed": self.summed}, {} if self.entries is None else {"entries": self.entries}
+        entries = {f"entries {place}": each for place, (each, _) in enumerate(self.asked)}
+        return {"deviations": [deviation for _, deviation in self.asked]}, entries
 
     def restore(self, document: dict[str, Any], arrays: Arrays) -> None:
-        self.entries, self.summed = arrays.get("entries"), document["summed"]
+        self.asked = [(arrays[f"entries {place}"], each) for place, each in enumerate(document["deviations"])]

@@ -160,7 +160,7 @@ METHODS = _Methods(
             assumptions="One DAG, the same smooth mechanisms at all sites, no hidden common causes, normal noise.",
             reference="Noise: Kairouz et al., The Distributed Discrete Gaussian Mechanism, ICML 2021.",
             regimes=("federated", "all"),
-            version=3,
+            version=4,
         ),
         Method(
             name="mcsl",

@@ -116,17 +116,20 @@ class FeatureMap:
         size = int(self.used.sum()) + 1
         return size * (size + 1) // 2
 
+    @property
+    def _clip(self) -> float:
+        return _LINEAR_CLIP if self.linear else _CLIP
+
     @cached_property
     def _lengths(self) -> tuple[int, int]:
         """The squares, as whole numbers, of the constant and of the longest vector."""
-        share = _LINEAR_CLIP if self.linear else _CLIP
-        clip = math.floor(share * int(self.used.sum()) * (GRID / LARGEST) ** 2)
+        clip = math.floor(self._clip * int(self.used.sum()) * (GRID / LARGEST) ** 2)
         return math.isqrt(math.floor(_CONSTANT_SHARE * clip)) ** 2, clip
 
     @property
     def _most(self) -> int:
-        """The largest function of a row that has been clipped, as a whole number."""
-        return math.floor(_MOST * GRID / LARGEST)
+        """The largest function of a row that has been clipped, as a whole number; of straight lines any that fits."""
+        return math.isqrt(self._lengths[1]) + 1 if self.linear else math.floor(_MOST * GRID / LARGEST)
 
     @cached_property
     def sensitivity(self) -> int:
@@ -162,13 +165,21 @@ class FeatureMap:
     def whole_functions(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row function"]:
         """Return the constant and the functions of each row as whole numbers, of limited length."""
         constant, clip = self._lengths
-        functions = np.clip(self._evaluate(values)[:, self.used] * (GRID / LARGEST), -GRID, GRID)
+        functions = self._functions(values) * (GRID / LARGEST)
         length = np.sqrt((functions**2).sum(axis=1, keepdims=True))
         whole = np.trunc(functions * np.minimum(1.0, math.sqrt(clip) / np.maximum(length, 1e-300)))
         too_long = (whole**2).sum(axis=1) > clip  # exact: all are whole numbers below 2^53
         whole[too_long] = np.trunc(whole[too_long] * (1 - 1e-3))
         whole = np.clip(whole, -self._most, self._most)
         return np.column_stack([np.full(len(values), float(math.isqrt(constant))), whole])
+
+    def _functions(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row function"]:
+        return np.clip(self._evaluate(values)[:, self.used], -LARGEST, LARGEST)
+
+    def values_at(self, numbers: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row node"]:
+        """Return the values of which these are the first functions."""
+        middles, units = self.middles_and_units
+        return middles + numbers * units
 
     def _evaluate(self, values: Float[np.ndarray, "row node"]) -> Float[np.ndarray, "row column"]:
         own = np.zeros((len(values), self.nodes, self.width))

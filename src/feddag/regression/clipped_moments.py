@@ -25,6 +25,7 @@ _STEPS = 40
 class Unclipped(NamedTuple):
     """A normal distribution, by what it is when it is clipped; numbers as `FeatureMap` scales them."""
 
+    means: Float[np.ndarray, " node"]
     covariance: Float[np.ndarray, "node node"]
     kept: float
     """The share of a row's products that clipping leaves, in the mean: noise counts by so much more."""
@@ -40,14 +41,13 @@ def unclip(
         means: Those of clipped rows.
         covariance: That of clipped rows, positive definite.
     """
-    middles, units = features.middles_and_units
     points = qmc.Sobol(features.nodes, rng=0).random_base2(_POINTS)
     normals = norm.ppf(np.clip(points, 1e-9, 1 - 1e-9))
     most = _LONGEST * features.longest  # no clipped rows have more than their longest: noise has
     wanted = np.linalg.cholesky(covariance * min(1.0, most / np.trace(covariance)))
     mean, factor = means.copy(), wanted
     for _ in range(_STEPS):
-        rows = features.whole_functions(middles + (mean + normals @ factor.T) * units)[:, 1:] * (LARGEST / GRID)
+        rows = features.whole_functions(features.values_at(mean + normals @ factor.T))[:, 1:] * (LARGEST / GRID)
         clipped = np.cov(rows.T, bias=True).reshape(covariance.shape)
         if np.trace(clipped) > most:
             break
@@ -56,4 +56,4 @@ def unclip(
         change = factor @ np.linalg.inv(np.linalg.cholesky(clipped))
         factor = np.linalg.cholesky((found := change @ wanted) @ found.T)
     lengths = ((mean + normals @ factor.T) ** 2).sum(axis=1)
-    return Unclipped(factor @ factor.T, float(np.minimum(1.0, features.longest / lengths).mean()))
+    return Unclipped(mean, factor @ factor.T, float(np.minimum(1.0, features.longest / lengths).mean()))

@@ -12,6 +12,9 @@ pytest.importorskip("nvflare", reason="needs feddag[flare]")
 from flare_processes import PATIENCE
 
 import feddag
+from feddag.learners.private_search import FRAMED, ROUGH
+from feddag.learners.search.released import frame_of
+from feddag.regression.frames import FramedMap
 
 pytestmark = pytest.mark.slow
 
@@ -31,22 +34,27 @@ def charged(federation):
 
 
 def once(federation):
-    """That each site has a ledger of its own and one of its table, and each has one release."""
+    """That each site has a ledger of its own and one of its table, and each has the two releases of one study."""
     found = charged(federation)
-    return len(found) >= 2 * len(federation.names) and set(found.values()) == {1}
+    return len(found) >= 2 * len(federation.names) and set(found.values()) == {2}
 
 
 def test_the_graph_is_what_one_process_finds_in_the_same_release(finished, monkeypatch):
     there = feddag.load(finished.folder / "run")
     learner, silos = finished.study.learner(), finished.simulation.silos
     columns = silos[0].columns
-    plan = learner.plan(columns, len(silos))
-    exact = sum(learner.features(columns).products(silo.values) for silo in silos)
-    noise = there.release_ - exact
-    assert (noise == np.rint(noise)).all()
-    assert 0.5 < noise.std() / (plan.share_deviation * np.sqrt(len(silos))) < 1.7
-    drawn = iter([noise.astype(int), *np.zeros((len(silos) - 1, len(noise)), int)])
-    monkeypatch.setattr("feddag.learners.private_search.system_noise", lambda size, deviation: next(drawn))
+    features, left, drawn = learner.features(columns), there.release_, []
+    for spec in (ROUGH, FRAMED):
+        deviation = learner.plan(columns, len(silos), spec).share_deviation * np.sqrt(len(silos))
+        entries, left = left[: features.entries], left[features.entries :]
+        noise = entries - sum(features.products(silo.values) for silo in silos)
+        assert (noise == np.rint(noise)).all()
+        assert 0.5 < noise.std() / deviation < 1.7
+        drawn += [noise.astype(int), *np.zeros((len(silos) - 1, len(noise)), int)]
+        if spec is ROUGH:
+            features = FramedMap.of(features, **frame_of(features, entries, deviation))
+    shares = iter(drawn)
+    monkeypatch.setattr("feddag.learners.private_search.system_noise", lambda size, deviation: next(shares))
     here = learner.fit(finished.simulation)
     np.testing.assert_array_equal(here.release_, there.release_)
     assert here.graph_ == there.graph_

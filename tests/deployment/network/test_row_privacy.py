@@ -13,8 +13,11 @@ from feddag import FeddagError
 from feddag.federation.audit import read_entries
 from feddag.federation.calls import PausedError
 from feddag.federation.policy import Policy
-from feddag.federation.row_privacy import RowPrivacy, epsilon_for
+from feddag.federation.row_privacy import RowPrivacy, epsilon_for, multiplier_for
 from feddag.federation.site_endpoint import audit_log
+from feddag.learners.private_search import FRAMED, ROUGH
+from feddag.learners.search.released import frame_of
+from feddag.regression.frames import FramedMap
 from feddag.study import Study
 
 EPSILON = 8.0
@@ -41,18 +44,30 @@ def releases(net, site):
     return json.loads(ledger(net, site).read_text())["releases"]
 
 
-def test_the_release_is_the_sum_of_all_rows_under_the_planned_noise_and_each_site_is_charged_once(tmp_path):
+def noise_of(learner, silos):
+    """Return the noise of each release, over what was planned."""
+    columns, features, left = silos[0].columns, learner.features(silos[0].columns), learner.release_
+    for spec in (ROUGH, FRAMED):
+        deviation = learner.plan(columns, len(silos), spec).share_deviation * np.sqrt(len(silos))
+        entries, left = left[: features.entries], left[features.entries :]
+        yield (entries - sum(features.products(silo.values) for silo in silos)) / deviation
+        if spec is ROUGH:
+            features = FramedMap.of(features, **frame_of(features, entries, deviation))
+
+
+def test_the_releases_are_sums_of_all_rows_under_the_planned_noise_and_each_site_is_charged_for_both(tmp_path):
     net = Net(tmp_path, private_study())
     learner, _ = net.learn()
-    plan = learner.plan(SIMULATION.silos[0].columns, len(NAMES))
-    exact = sum(learner.features(silo.columns).products(silo.values) for silo in SIMULATION.silos)
-    noise = (learner.release_ - exact) / (plan.share_deviation * np.sqrt(len(NAMES)))
     assert (learner.release_ == np.rint(learner.release_)).all()
-    assert 0 < np.abs(noise).max() < 5
-    assert 0.5 < noise.std() < 1.7
+    for noise in noise_of(learner, SIMULATION.silos):
+        assert 0 < np.abs(noise).max() < 5
+        assert 0.5 < noise.std() < 1.7
     for site in NAMES:
-        (charged,) = releases(net, site)
-        assert (charged["study"], charged["epsilon"]) == (net.study.digest, EPSILON)
+        charged = releases(net, site)
+        assert [each["study"] for each in charged] == [net.study.digest] * 2
+        precision = sum(multiplier_for(each["epsilon"], each["delta"]) ** -2 for each in charged)
+        assert epsilon_for(precision**-0.5, 1e-6) == pytest.approx(EPSILON, rel=1e-4)
+        assert all(each["epsilon"] < EPSILON for each in charged)
 
 
 def test_two_studies_of_one_table_draw_on_one_budget(tmp_path):
@@ -64,11 +79,11 @@ def test_two_studies_of_one_table_draw_on_one_budget(tmp_path):
     assert any("does not fit the privacy budget of the site 'site-0" in each for each in net.told)
     for site in NAMES:
         (path,) = (tmp_path / site / "tables").glob("*/row-privacy.json")
-        assert len(json.loads(path.read_text())["releases"]) == 1
+        assert len(json.loads(path.read_text())["releases"]) == 2
 
 
 def test_a_site_that_starts_again_sends_the_same_noise_and_is_charged_once(tmp_path):
-    net = Net(tmp_path, private_study())
+    net = Net(tmp_path, private_study(parameters="restarts = 0"))
     net.before = lose("confirm", *NAMES[:2])
     with pytest.raises(PausedError):
         net.learn()
@@ -87,10 +102,12 @@ def test_the_noise_of_the_quorum_suffices_when_a_site_is_lost(tmp_path, request_
     net.before = lose(request_, NAMES[2])
     learner, server = net.learn()
     assert server.summed == net.study.federation.quorum == 3
-    plan = learner.plan(SIMULATION.silos[0].columns, len(NAMES))
-    assert plan.shares == 2  # one of the three knows its own share
-    kept = plan.share_deviation * np.sqrt(2) / plan.sensitivity
-    assert epsilon_for(kept, 1e-6) <= EPSILON
+    precision = 0.0
+    for spec in (ROUGH, FRAMED):
+        plan = learner.plan(SIMULATION.silos[0].columns, len(NAMES), spec)
+        assert plan.shares == 2  # one of the three knows its own share
+        precision += (plan.share_deviation * np.sqrt(2) / plan.sensitivity) ** -2
+    assert epsilon_for(precision**-0.5, 1e-6) <= EPSILON
 
 
 def test_a_ledger_restored_from_a_backup_is_found_out(tmp_path):
@@ -100,7 +117,7 @@ def test_a_ledger_restored_from_a_backup_is_found_out(tmp_path):
     net.learn()
     shutil.rmtree(tmp_path / NAMES[0] / "tables")
     shutil.copytree(before, tmp_path / NAMES[0] / "tables")
-    with pytest.raises(FeddagError, match=r"holds 0 releases, and .* knows of 1: the ledger was restored"):
+    with pytest.raises(FeddagError, match=r"holds 0 releases, and .* knows of 2: the ledger was restored"):
         Net(tmp_path, private_study("another"))
 
 
@@ -108,7 +125,7 @@ def test_a_ledger_that_was_changed_is_refused(tmp_path):
     net = Net(tmp_path, private_study())
     net.learn()
     path = ledger(net, NAMES[0])
-    path.write_text(path.read_text().replace('"epsilon": 8.0', '"epsilon": 0.1'))
+    path.write_text(path.read_text().replace('"epsilon": ', '"epsilon": 0.0001'))
     with pytest.raises(FeddagError, match="does not tell what this table has spent"):
         net.start(SIMULATION.silos[0])
 
@@ -117,9 +134,10 @@ def test_the_audit_log_names_the_guarantee_and_the_state_of_the_ledger(tmp_path)
     net = Net(tmp_path, private_study())
     net.learn()
     entries = read_entries(audit_log(net.memory(NAMES[0])))
-    (words,) = {each["protection"] for each in entries if "row-dp" in str(each.get("protection", ""))}
-    assert "secure sum + row-dp(ε=8, δ=1e-06) + ledger(1 of this table" in words
-    assert releases(net, NAMES[0])[0]["digest"][:16] in words
+    words = dict.fromkeys(each["protection"] for each in entries if "row-dp" in str(each.get("protection", "")))
+    for place, (each, charged) in enumerate(zip(words, releases(net, NAMES[0]), strict=True), start=1):
+        assert f"secure sum + row-dp(ε=8, δ=1e-06) + ledger({place} of this table" in each
+        assert charged["digest"][:16] in each
 
 
 def test_a_policy_refuses_a_study_that_reveals_too_much(tmp_path):

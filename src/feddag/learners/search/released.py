@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import xor
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8
@@ -22,6 +23,7 @@ from feddag.learners.search.scores import SOURCES, Comparison, Family, Scores
 from feddag.regression.bounded_features import FeatureMap
 from feddag.regression.clipped_moments import unclip
 from feddag.regression.evidence import CoarseEvidence, Targets, best_fit, coefficients
+from feddag.regression.frames import FramedMap
 
 _LINEAR_WEIGHT = 3.0
 """The prior's standard deviation for the number itself, beside 1 for every other function."""
@@ -45,27 +47,22 @@ class Release:
     """The standard deviation of the noise in a correlation of two numbers."""
     deviations: Float[np.ndarray, " node"]
     """The standard deviation of each number, in its own unit."""
+    metric: Float[np.ndarray, "column column"]
+    """How much noise a combination v has: in the sum of its squares, of the variance 2 (noise · vᵀMv)²."""
 
     @classmethod
     def of(cls, features: FeatureMap, entries: Float[np.ndarray, " entry"], deviation: float) -> Release:
         """Read a release of which each entry has noise of this standard deviation."""
-        rows, sums, products = features.unpack(entries)
-        least = 2 * features.sum_noise(deviation)[0]
-        if rows <= max(least, 10.0):
-            raise FeddagError(
-                f"The release tells of {max(rows, 0):.0f} rows, and its noise alone is as many as {least:.0f}: there "
-                "are too few rows for this ε. Add sites or rows, leave out variables, or agree on a larger ε."
-            )
-        covariance = products / rows - np.outer(sums, sums) / rows**2
-        noise = features.product_noise(deviation) / rows
-        covariance = _positive(covariance, features.used, noise)
-        if features.linear:
-            covariance, kept = unclip(features, sums / rows, covariance)
-            noise /= kept
+        read = _Read.of(features, entries, deviation)
+        back = features.back if isinstance(features, FramedMap) else np.eye(features.columns)
+        covariance = back @ read.covariance @ back.T
         scale = np.sqrt(np.where(features.used, covariance.diagonal(), 1.0))
         own, units = np.arange(features.nodes) * features.width, features.middles_and_units[1]
-        correlations = covariance / np.outer(scale, scale)
-        return cls(features, rows, correlations, noise / float(np.mean(scale[own] ** 2)), scale[own] * units)
+        if isinstance(features, FramedMap):
+            noise, metric = read.noise, (back @ back.T) / np.outer(scale, scale)
+        else:
+            noise, metric = read.noise / float(np.mean(scale[own] ** 2)), np.eye(features.columns)
+        return cls(features, read.rows, covariance / np.outer(scale, scale), noise, scale[own] * units, metric)
 
     @property
     def noise_share(self) -> float:
@@ -77,10 +74,11 @@ class Release:
         """How many rows without noise would tell as much about the parents of each variable.
 
         What is left of the variable, as a combination v of all functions, has the variance q. Its products with a
-        function have the sampling variance nq, and noise of the variance (n · noise)² |v|².
+        function have the sampling variance nq, and noise of the variance (n · noise)² vᵀMv.
         """
         features = self.features
         own = np.arange(features.nodes * features.width)
+        error = self.noise**2 + _DISTORTION**2
         worth = []
         for node in range(features.nodes):
             others = [k for k in own if k // features.width != node and features.used[k]]
@@ -88,9 +86,42 @@ class Release:
             system = self.correlations[np.ix_(others, others)] + np.eye(len(others)) / self.rows
             slopes = np.linalg.solve(system, self.correlations[others, target])
             left = max(1 - float(slopes @ self.correlations[others, target]), 1e-6)
-            error = self.noise**2 + _DISTORTION**2
-            worth.append(self.rows / (1 + self.rows * error * (1 + float(slopes @ slopes)) / left))
+            residual = np.zeros(len(self.correlations))
+            residual[target], residual[others] = 1.0, -slopes
+            worth.append(self.rows / (1 + self.rows * error * float(residual @ self.metric @ residual) / left))
         return np.array(worth)
+
+
+def frame_of(features: FeatureMap, entries: Float[np.ndarray, " entry"], deviation: float) -> dict[str, np.ndarray]:
+    """Return the frame in which numbers are uncorrelated, as far as a rough release tells."""
+    read = _Read.of(features, entries, deviation)
+    return {"center": read.means, "frame": np.linalg.inv(np.linalg.cholesky(read.covariance))}
+
+
+class _Read(NamedTuple):
+    """What a release says of its functions."""
+
+    rows: float
+    means: Float[np.ndarray, " column"]
+    covariance: Float[np.ndarray, "column column"]
+    noise: float
+    """The standard deviation of the noise in a covariance of two functions."""
+
+    @classmethod
+    def of(cls, features: FeatureMap, entries: Float[np.ndarray, " entry"], deviation: float) -> _Read:
+        rows, sums, products = features.unpack(entries)
+        least = 2 * features.sum_noise(deviation)[0]
+        if rows <= max(least, 10.0):
+            raise FeddagError(
+                f"The release tells of {max(rows, 0):.0f} rows, and its noise alone is as many as {least:.0f}: there "
+                "are too few rows for this ε. Add sites or rows, leave out variables, or agree on a larger ε."
+            )
+        means, noise = sums / rows, features.product_noise(deviation) / rows
+        covariance = _positive(products / rows - np.outer(means, means), features.used, noise)
+        if not features.linear:
+            return cls(rows, means, covariance, noise)
+        found = unclip(features, means, covariance)
+        return cls(rows, found.means, found.covariance, noise / found.kept)
 
 
 def _positive(covariance: np.ndarray, used: np.ndarray, noise: float) -> np.ndarray:
@@ -283,8 +314,10 @@ class ReleasedScores(Scores):
         over_rows = (between**2 / np.outer(variances, variances)) / (2 * self._release.rows)
         # where noise rules, edges were chosen for the noise in them
         chosen = 1 + min(2 * self._release.noise_share, 1.0)
-        overlap, squares = vectors @ vectors.T, vectors**2 @ (vectors**2).T
-        of_noise = self._release.noise**2 * (2 * overlap**2 - squares) / (4 * np.outer(variances, variances))
+        overlap = 2 * (vectors @ self._release.metric @ vectors.T) ** 2
+        if not self._release.features.linear:  # where squares have no more noise than products
+            overlap -= vectors**2 @ (vectors**2).T
+        of_noise = self._release.noise**2 * overlap / (4 * np.outer(variances, variances))
         error = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", signs, over_rows + chosen**2 * of_noise, signs), 0.0))
         return np.array([difference, error])
 
