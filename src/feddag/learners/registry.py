@@ -189,6 +189,7 @@ METHODS = _Methods(
             defaults={"sharing": "all", "model": "admg", "l1": 0.02},
             regimes=("federated", "all"),
             unit_free=True,
+            version=2,
         ),
         Method(
             name="dag-gnn",
