@@ -151,7 +151,7 @@ METHODS = _Methods(
             "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=7,
+            version=8,
         ),
         Method(
             name="private-search",
@@ -188,6 +188,7 @@ METHODS = _Methods(
             defaults={"sharing": "all", "model": "admg", "l1": 0.02},
             regimes=("federated", "all"),
             unit_free=True,
+            version=2,
         ),
         Method(
             name="dag-gnn",

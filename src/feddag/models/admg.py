@@ -3,7 +3,8 @@
 Appendix C.3 of the paper names it: the likelihood and the constraints of Bhattacharya, Nagarajan, Malinsky and
 Shpitser, "Differentiable causal discovery under unmeasured confounding", AISTATS 2021. Like the linear model it needs
 second moments alone. Suited to linear mechanisms with normal noise; not to nonlinear ones. With normal noise many
-graphs fit equally well: adjacencies are easier to find than directions.
+graphs fit equally well: adjacencies are easier to find than directions, and the graph that is returned is the one that
+agrees most with all of these.
 """
 
 from __future__ import annotations
@@ -125,9 +126,10 @@ class ADMG(Model):
         return np.abs(np.asarray(_correlations(jnp.asarray(graph)), dtype=np.float64))
 
     def predict(self, params: Parameters, adjacency: Weights, values: Table) -> Table:
-        """Multiply the values by the weights of the edges in `adjacency`, in the units of the data."""
+        """Multiply the values by the weights, in the units of the data: the graph may be another that fits as well."""
+        del adjacency
         scale = params["mechanism"]["log_scale"]
-        return values @ (params["graph"][0] * adjacency * jnp.exp(scale[None] - scale[:, None]))
+        return values @ (without_loops(params["graph"][0]) * jnp.exp(scale[None] - scale[:, None]))
 
 
 def _correlations(graph: Float[Array, "2 node node"]) -> Weights:

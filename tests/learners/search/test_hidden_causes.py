@@ -81,6 +81,20 @@ def test_noise_that_is_not_normal_rules_a_hidden_cause_out():
     assert confounding(learned, "b", "c") == "ruled out"
 
 
+@pytest.mark.parametrize(("bend", "unknown"), [(1.0, 0.1), (0.6, 0.04)])
+def test_a_direction_holds_if_nothing_is_hidden_where_noise_does_not_rule_that_out(bend, unknown):
+    """The first noise is one that no model has: residuals go together a little. The second tells little."""
+
+    def direct(rng):
+        cause, noise = rng.normal(size=(2, ROWS))
+        return {"b": cause, "c": cause + bend * np.maximum(cause, 0) + noise + unknown * cause * (noise**2 - 1)}
+
+    learned = EvidenceSearch(restarts=0, workers=1).fit(tables(direct))
+    assert learned.graph_.edges == [("b", "c")]
+    assert confounding(learned, "b", "c") == "possible"
+    assert learned.drawn_graph.edges == []
+
+
 def test_straight_lines_with_normal_noise_leave_it_possible_but_for_another_cause():
     learned = EvidenceSearch(restarts=0, workers=1).fit(tables(chain))
     assert learned.graph_.edges == [("a", "b"), ("b", "c"), ("d", "b")]

@@ -31,7 +31,6 @@ from feddag.federation.arrays import prefixed, under
 from feddag.federation.protocol import Arrays
 from feddag.federation.tasks import LARGEST_SINGLE, Bounds, TaskSpec, bounds_like, by_name
 from feddag.graphs import CausalGraph, threshold_to_dag
-from feddag.graphs.dag import reachable
 from feddag.learners import knowledge
 from feddag.learners.base import PROPORTION, SEED, SHARE, WORKERS, graph_arrays, graph_from_arrays
 from feddag.learners.checkpointing import FitContext
@@ -46,6 +45,7 @@ from feddag.learners.feddag.local_solver import (
     shared_part,
     take_over,
 )
+from feddag.learners.feddag.mixed_graph import mixed_graph
 from feddag.learners.feddag.outer_loop import OuterLoop, Plan
 from feddag.learners.feddag.time_left import TimeLeft
 from feddag.learners.federated import FederatedLearner
@@ -364,27 +364,18 @@ class FedDAG(FederatedLearner):
         joined = [objective.bidirected_scores(params) for params in learned]
         if any(each is None for each in joined):
             return self._graph(scores, columns)
-        return self._mixed_graph(scores, np.mean(np.stack(cast(Any, joined)), axis=0), columns)
+        return mixed_graph(
+            scores,
+            np.mean(np.stack(cast(Any, joined)), axis=0),
+            columns,
+            threshold=self.edge_threshold(),
+            constraint=self.constraint,
+            known=self.knowledge_of(columns),
+        )
 
     def _graph(self, scores: Float[np.ndarray, "node node"], columns: Sequence[str]) -> CausalGraph:
         kept = self.knowledge_of(columns).certain
         return CausalGraph(threshold_to_dag(scores, self.edge_threshold(), kept), columns, scores)
-
-    def _mixed_graph(
-        self, scores: Float[np.ndarray, "node node"], joined: Float[np.ndarray, "node node"], columns: Sequence[str]
-    ) -> CausalGraph:
-        """Draw edges -> and <->; a pair has the one that scores higher, unless knowledge has an edge there.
-
-        An edge <-> that the constraint does not allow beside the edges -> is left out: its descent has not ended then.
-        """
-        certain = self.knowledge_of(columns).certain.astype(bool)
-        wins = (joined > self.edge_threshold()) & (joined > np.maximum(scores, scores.T)) & ~(certain | certain.T)
-        directed = threshold_to_dag(np.where(wins, 0, scores), self.edge_threshold(), certain)
-        if self.constraint == "ancestral":
-            causes = np.array([reachable(directed.astype(bool), node) for node in range(len(columns))])
-            wins &= ~(causes | causes.T)
-        combined = np.where(wins, joined, scores)
-        return CausalGraph.admg(directed, wins, columns, combined)
 
     def _restored_graph(self, k: int, columns: Sequence[str], arrays: Arrays) -> CausalGraph:
         scores, stored = arrays[f"site_scores/{k}"], under(f"site_graphs/{k}", arrays)

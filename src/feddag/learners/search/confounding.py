@@ -5,8 +5,7 @@ things rule that out:
 
 - **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is
   as good as independent of what they leave unexplained of j. A hidden common cause is in both residuals. Straight
-  lines with normal noise are as likely in both directions, so that this tells nothing about them. Where rows tell the
-  directions apart, and do not rule a hidden common cause out, the direction is left open.
+  lines with normal noise are as likely in both directions, so that this tells nothing about them.
 - **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
   hidden common cause, it would tell about j only once i is known.
 
@@ -15,7 +14,8 @@ hidden common cause out, errors of measurement do not explain the edge, either.
 
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
 both, and tells about j only once i is known, unless the noise rules a hidden common cause of i and j out. The edge from
-this variable to j is then likely no effect, either.
+this variable to j is then likely no effect, either. The directions of such edges are left open. Others hold if nothing
+is hidden: residuals go together a little, too, where the mechanism or its noise is of a kind that the search lacks.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _INDEPENDENT = 1 / 30
 """Up to this share they are as good as independent, so that a hidden common cause is ruled out."""
 _LEAST_TOLD = 10.0
 """Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
+_LEAST_SHOWN = 20.0
+"""Log-evidence from which on a hidden common cause would show in the residuals: below, chance often conceals it."""
 _CLEAR = 5.0
 """Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
@@ -103,7 +105,7 @@ def mark_confounding(
     again = _turn_with_mediators(dag, [edge for edge in heard if not _is_clear(turned[edge])], scores, confidence)
     turned |= {edge: each for edge, each in again.items() if not _is_told(turned[edge], confidence)}
     by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
-    independent = {edge for edge in by_noise if _is_slight(float(together[edge]), turned[edge], _INDEPENDENT)}
+    independent = {edge for edge in by_noise if _are_independent(turned[edge], float(together[edge]))}
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
     likely = {
@@ -121,17 +123,21 @@ def mark_confounding(
         for third in telling
         if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
     }
-    doubted = likely | heard - _follow(dag, sure, by_noise, telling, knowledge)
     ruled_out = _follow(dag, sure, independent, telling, knowledge)
     there = {edge for edge, each in evidence.items() if each.present} - imprecise
     ruled_out |= _follow_rules(dag, sure, there, ruled_out, knowledge) - heard
     states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
-    return directions.with_confounding(states, doubted, imprecise, together, knowledge)
+    return directions.with_confounding(states, imprecise, together, knowledge)
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:
     """Say whether the noise tells the direction of an edge, and residuals do not contradict it."""
     return _is_told(turned, confidence) and _is_slight(together, turned)
+
+
+def _are_independent(turned: Compared, together: float) -> bool:
+    """Say whether residuals are as good as independent, and would not be if the cause were hidden."""
+    return turned.worse > _LEAST_SHOWN and _is_slight(together, turned, _INDEPENDENT)
 
 
 def _is_told(turned: Compared, confidence: float) -> bool:

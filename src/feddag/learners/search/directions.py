@@ -175,12 +175,11 @@ class Directions:
     def with_confounding(
         self,
         states: Mapping[Edge, str],
-        doubted: Collection[Edge],
         imprecise: Collection[Edge],
         together: Float[np.ndarray, "node node"],
         knowledge: Knowledge,
     ) -> Directions:
-        """Say which edges a hidden common cause explains, and leave the direction of those in doubt open.
+        """Say which edges a hidden common cause explains, and leave directions open where one is likely.
 
         They are open even where a path of directed edges leads along them: neither may be a cause of the other. An edge
         that errors of measurement would explain is not surely there, unless it is known.
@@ -189,7 +188,7 @@ class Directions:
         for each in self.evidence:
             i, j = edge = each.cause, each.effect
             state = states.get(edge, POSSIBLE)
-            if edge in doubted and not knowledge.impossible[j, i]:
+            if state == LIKELY and not knowledge.impossible[j, i]:
                 graph[j, i] = 1
             present = each.present and (edge not in imprecise or bool(knowledge.required[j] >> i & 1))
             marked = each._replace(together=float(together[edge]), confounding=state).decided(graph, present=present)
