@@ -152,7 +152,7 @@ METHODS = _Methods(
             "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=7,
+            version=8,
         ),
         Method(
             name="private-search",
