@@ -21,6 +21,8 @@ from feddag.experiments.running import on_dask
 from feddag.experiments.settings import Real
 from feddag.parallel import as_finished
 
+ENOUGH = replace(SETTING, rows=200)
+"""For sums of many functions."""
 SCRIPT = Path(__file__).with_name("counting_learner.py")
 
 
@@ -81,16 +83,24 @@ def test_sites_that_learn_alone_are_averaged(store):
     assert result.nnz == np.mean([len(edges) for edges in result.graph["edges"]])
 
 
+def test_methods_that_take_no_experiments_are_not_told_of_them(store):
+    setting = replace(ENOUGH, interventions=2)
+    assert [silo.is_target.sum() for silo in setting.draw(1).silos] == [2] * setting.sites
+    told, not_told = Cell(setting, "search", "federated", 1, {"restarts": 0}), Cell(setting, "notears", "all", 1)
+    assert not run([told, not_told], store).failures
+    result = next(each for each in store.results() if each.method == "search")
+    learner = told.learner().fit(list(setting.draw(1).silos))
+    assert "interventions" in str(learner.edge_evidence_.told_by.tolist())
+    (reported,) = reported_graphs(result)
+    np.testing.assert_array_equal(reported.adjacency, learner.graph_.adjacency)
+
+
 def test_the_course_of_an_optimisation_is_kept(store):
     quick = {"model": "linear", "sharing": "all", "it_inner": 20, "it_fl": 10, "rho_max": 10.0}
     run([Cell(SETTING, "feddag", "federated", 1, quick)], store)
     history = history_of(store.results()[0])
     assert {"step", "rho", "alpha", "h", "l1_distance", "shd_distance"} <= set(history["rounds"])
     assert np.shape(history["graphs"])[1:] == (4, 4)
-
-
-ENOUGH = replace(SETTING, rows=200)
-"""For sums of many functions."""
 
 
 def test_a_learner_that_has_a_guess_for_each_direction_is_judged_by_it(store):

@@ -57,11 +57,11 @@ def test_hidden_variables_are_part_of_a_setting_and_of_its_truth():
 
 
 def test_sites_that_differ_are_part_of_a_setting():
-    differing = replace(TINY, shifted=1, varying=1)
-    assert not {"shifted", "varying"} & TINY.identity().keys()
-    assert differing.identity()["shifted"] == differing.identity()["varying"] == 1
+    differing = replace(TINY, shifted=1, varying=1, interventions=2)
+    assert not {"shifted", "varying", "interventions"} & TINY.identity().keys()
+    assert {"shifted": 1, "varying": 1, "interventions": 2}.items() <= differing.identity().items()
     assert replace(Simulated(), shifted=1).published is None
-    assert differing.title.endswith(", 1 of each site's own, a further edge at 1")
+    assert differing.title.endswith(", 1 of each site's own, a further edge at 1, 2 set at each")
     assert differing.draw(1).digest() != TINY.draw(1).digest()
 
 

@@ -11,7 +11,7 @@ import traceback
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -122,7 +122,7 @@ def compute(cell: Cell, chosen: str = "declared", workers: int | None = None, fo
     learner = cell.learner(workers)
     _reset_peak_memory()
     begun = time.monotonic()
-    learner.fit(list(known.silos))
+    learner.fit([silo if learner.takes_interventions else replace(silo, targets=None) for silo in known.silos])
     seconds = time.monotonic() - begun
     return Result(
         **describe_cell(cell),

@@ -22,6 +22,8 @@ UNEQUAL_NOISE = (0.5, 2.0)
 """A variable's noise has a standard deviation of its own between these."""
 REAL = ("sachs", "fmri9", "hippocampus")
 REAL_DATA_VERSION = 1
+_BEYOND = {"hidden", "shifted", "varying", "interventions"}
+"""Parameters that make simulated data unlike any of the paper's."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Simulated:
     """Variables that each site makes in its own way, all others as the rest."""
     varying: int = 0
     """Sites with one edge more than the truth."""
+    interventions: int = 0
+    """Variables that an experiment sets at each site, in turn. Methods that take no experiments are not told."""
 
     @property
     def title(self) -> str:
@@ -87,6 +91,8 @@ class Simulated:
             parts.append(f"{self.shifted} of each site's own")
         if self.varying:
             parts.append(f"a further edge at {self.varying}")
+        if self.interventions:
+            parts.append(f"{self.interventions} set at each")
         return ", ".join(parts + ([] if self.data == "raw" else [self.data]))
 
     @property
@@ -98,8 +104,7 @@ class Simulated:
     @property
     def _beyond(self) -> dict[str, int]:
         """What makes the data unlike any of the paper's."""
-        extra = {"hidden": self.hidden, "shifted": self.shifted, "varying": self.varying}
-        return {name: count for name, count in extra.items() if count}
+        return {name: count for name in _BEYOND if (count := getattr(self, name))}
 
     @property
     def version(self) -> int:
@@ -110,7 +115,7 @@ class Simulated:
 
     def identity(self) -> dict[str, Any]:
         """Return all that identifies the setting, in the types of JSON; one of the paper's is as it ever was."""
-        left_out = {"hidden", "shifted", "varying"} - self._beyond.keys()
+        left_out = _BEYOND - self._beyond.keys()
         return {name: each for name, each in _fields(self).items() if name not in left_out}
 
     def draw(self, seed: int, folder: Path | None = None, *, shared_draws: bool = False) -> Drawn:

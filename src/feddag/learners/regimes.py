@@ -107,6 +107,11 @@ class InRegime(FederatedLearner):
         """Refuse the kinds of variables that the inner learner refuses."""
         self.learner.check_kinds(kinds)
 
+    @property
+    def takes_interventions(self) -> bool:
+        """Whether the inner learner does."""
+        return self.learner.takes_interventions
+
     def check_interventions(self, is_target: Bool[np.ndarray, " node"], columns: Sequence[str]) -> None:
         """Refuse the experiments that the inner learner refuses."""
         self.learner.check_interventions(is_target, columns)

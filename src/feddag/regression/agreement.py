@@ -145,10 +145,10 @@ class SiteLines:
         parents = centre.parents
         own = _slopes(children, parents, self.covariances, _RIDGE / self.rows)
         sums, at_best = self._residuals(children, centre.slopes), self._residuals(children, own)
-        variance = self._variance(sums)
+        variance, least = self._variance(sums), self._variance(at_best)
         intercepts, log_variances = sums.first / self.rows, np.log(variance)
-        excess = self.rows * np.log(variance / self._variance(at_best))
-        slope_weights = _weights(excess, np.maximum(parents.sum(axis=1), 1)) / self._variance(at_best)
+        excess = self.rows * (variance / least - 1)
+        slope_weights = _weights(excess, np.maximum(parents.sum(axis=1), 1)) / least
         of_parents = _width(parents, self.covariances)  # where parents hardly vary, rows hardly tell a slope
         gap = 2 * (self._log_likelihood(sums, intercepts, log_variances) - self._follow(sums, centre))
         level_weights = _weights(gap, np.full(len(children), 2))

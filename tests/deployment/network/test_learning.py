@@ -36,7 +36,7 @@ def test_a_network_gives_what_one_process_gives(tmp_path, method, secure):
     np.testing.assert_array_equal(there.adjacency_, here.adjacency_)
 
 
-@pytest.mark.parametrize("sharing", ["graph", "all"])
+@pytest.mark.parametrize("sharing", ["auto", "graph", "all"])
 def test_a_network_checks_assumptions_as_one_process_does(tmp_path, sharing):
     study = study_of(f'name = "search"\nparameters = {{ restarts = 0, sharing = "{sharing}" }}')
     here = in_process(study)

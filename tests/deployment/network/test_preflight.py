@@ -53,6 +53,13 @@ def test_a_policy_is_held_against_all_tasks_of_the_method_before_the_site_joins(
     check_site(study_of('name = "notears"'), silo, policy)
 
 
+def test_a_policy_against_common_sums_refuses_the_default_search_and_names_the_choice():
+    policy, silo = Policy(sharing=("graph", "none")), SIMULATION.silos[0]
+    with pytest.raises(FeddagError, match=r"\['graph', 'none'\], but .* shares 'moments'.*sharing = \"graph\""):
+        check_site(study_of('name = "search"'), silo, policy)
+    check_site(study_of('name = "search"\nparameters = { sharing = "graph" }'), silo, policy)
+
+
 def test_the_terms_name_quorum_protection_noise_and_knowledge():
     knowledge = '[knowledge]\nrequired = [["x0", "x1"]]\n'
     text = "\n".join(describe_terms(study_of(LINEAR, more=NOISE + knowledge)))

@@ -48,6 +48,26 @@ def test_what_tells_a_direction_is_said_in_words():
     assert known.edge_evidence_.told_by[0] == "knowledge"
 
 
+@pytest.mark.parametrize("seed", [4, 7])
+def test_an_effect_that_follows_where_its_cause_is_set_is_due_to_no_hidden_cause(seed):
+    lines = {"mechanism": "linear", "edges_per_node": 1, "sites": 5, "rows": 200}
+    simulation = feddag.simulate(5, **lines, interventions=1, seed=seed)
+    assert set(feddag.EvidenceSearch(restarts=0, workers=1).fit(simulation).graph_.edges) == set(simulation.truth.edges)
+
+
+def test_what_no_experiment_moves_may_still_be_due_to_a_hidden_cause():
+    rng, tables, targets = np.random.default_rng(1), {}, {"s2": ["a"], "s3": ["a"], "s4": ["b"], "s5": ["b"]}
+    for site in (f"s{k}" for k in range(6)):
+        hidden = rng.normal(size=400)
+        values = {name: hidden + 0.7 * rng.normal(size=400) for name in "ab"}
+        values |= {name: 2 * rng.normal(size=400) for name in targets.get(site, ())}
+        tables[site] = pd.DataFrame(values)
+    evidence = feddag.EvidenceSearch(restarts=0, workers=1).fit(tables, interventions=targets).edge_evidence_
+    (edge,) = evidence.to_dict("records")
+    assert not edge["directed"]
+    assert edge["confounding"] != "ruled out"
+
+
 def test_a_column_may_name_the_targets_of_each_row():
     parts = [table.assign(condition=";".join(TARGETS.get(site, ())) or None) for site, table in _tables().items()]
     table = pd.concat(parts, ignore_index=True)

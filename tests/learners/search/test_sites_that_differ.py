@@ -7,7 +7,7 @@ import pytest
 import feddag
 from feddag.learners.search.checks import EVERYWHERE, TOGETHER
 from feddag.learners.search.differences import Differences
-from feddag.regression.agreement import Lines, SiteLines
+from feddag.regression.agreement import PULLS, Lines, Pull, SiteLines
 
 
 def _differences(differs, distance=0.0, parameters=100.0):
@@ -31,6 +31,22 @@ def test_many_changes_at_the_same_sites_come_together():
     differs = np.zeros((5, 10))
     differs[3:, :4] = 1
     assert _differences(differs).come_together(5)
+
+
+def test_sites_differ_one_by_one_if_many_do_and_each_in_one_variable_alone():
+    assert _differences(np.eye(5, 10)).one_by_one
+    assert not _differences(np.eye(3, 10)).one_by_one
+    two_at_once = np.eye(5, 10)
+    two_at_once[0, 9] = 1
+    assert not _differences(two_at_once).one_by_one
+    assert not Differences.unknown(3).one_by_one
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_change_at_one_site_tells_directions_where_sites_differ_one_by_one(seed):
+    simulation = feddag.simulate(5, edges_per_node=1, mechanism="linear", sites=8, rows=200, shifted=1, seed=seed)
+    learned = feddag.EvidenceSearch(restarts=0, workers=1).fit(simulation)
+    assert set(learned.graph_.edges) == set(simulation.truth.edges)
 
 
 def test_sites_vary_everywhere_if_lines_are_farther_from_common_ones_than_by_chance():
@@ -57,6 +73,21 @@ def test_a_site_is_as_far_from_the_common_line_as_chance_says_whatever_the_mecha
     line = Lines(*(each[0] for each in centre))
     distances = [SiteLines(draw(400)).distance(1, line) for _ in range(200)]
     assert 2.2 < np.mean(distances) < 3.9  # three parameters
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0, 5.0])
+def test_one_site_that_differs_by_much_does_not_move_the_common_line(noise):
+    rng, sites = np.random.default_rng(3), []
+    for slope, deviation in [(0.8, 1.0)] * 4 + [(-2.0, noise)]:
+        cause = rng.normal(size=400)
+        sites.append(SiteLines(np.column_stack([cause, slope * cause + deviation * rng.normal(size=400)]) / 2))
+    children, spread = np.array([1]), np.mean([site.covariances for site in sites], axis=0)
+    lines = Lines.of_all(children, np.array([[True, False]]), spread)
+    for _ in range(PULLS):
+        pulls = [site.pull(children, lines) for site in sites]
+        mean = Pull(*(np.mean([getattr(pull, name) for pull in pulls], axis=0) for name in Pull._fields))
+        lines = mean.move(lines, spread)
+    assert [bool(site.differs(children, lines)[0]) for site in sites] == [False] * 4 + [True]
 
 
 def _pairs_of_three(how, seed, sites=6, rows=300):

@@ -52,14 +52,14 @@ class CommonScores(OwnScores):
         return self._frame
 
     def _ask_for_differences(self, dag: Int8[np.ndarray, "node node"]) -> Differences:
-        if self.discrete or self._sites == 1:
+        if self.discrete or self.sites == 1:
             return super()._ask_for_differences(dag)
         asked = self._task(families_of(dag)) | self._common_frame()
         lines = self._lines(asked)
         found = self._agreement(asked, lines)
         answer = self._ask_once(tasks.DEVIATIONS, {**asked, **_as_arrays(lines)})
         self._under_way.clear()
-        totals = {name: self._sites * answer[name] for name in ("at_once", "distance", "parameters")}
+        totals = {name: self.sites * answer[name] for name in ("at_once", "distance", "parameters")}
         evidence = self.rows * (found.some - found.every)
         return Differences(evidence, self._count(answer["differing"]), **totals)
 
@@ -91,7 +91,11 @@ class AutoScores(CommonScores):
     def misled(self, dag: Int8[np.ndarray, "node node"]) -> bool:
         """Say whether sites differ everywhere, or in many mechanisms at once: then these tell no direction."""
         found = self.differences(dag)
-        return not self._scored_by_sites and (found.vary_everywhere or found.come_together(self._sites))
+        return not self._scored_by_sites and (found.vary_everywhere or found.come_together(self.sites))
+
+    def differ_one_by_one(self, dag: Int8[np.ndarray, "node node"]) -> bool:
+        """Say whether many sites differ, and each in one mechanism alone."""
+        return not self._scored_by_sites and self.differences(dag).one_by_one
 
     def _neighbourhoods(self, families: Sequence[Family]) -> Float[np.ndarray, "family node"]:
         if not self._scored_by_sites:
@@ -144,7 +148,7 @@ class AutoScores(CommonScores):
         of_sites = self._ask(
             tasks.SITE_DIFFERENCES, {**asked, **_as_arrays(lines), "accounts": weights, "terms": terms}
         )
-        error = error_over_sites(of_sites, self.rows, self._sites)
+        error = error_over_sites(of_sites, self.rows, self.sites)
         told = {**answer, "site_mean": answer["difference"], "error_over_sites": error}
         return terms @ average_evidence(accounts, self.rows), told
 

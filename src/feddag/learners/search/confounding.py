@@ -1,6 +1,6 @@
 """Whether a hidden common cause explains an edge as well as a direct effect does.
 
-An edge i -> j that is surely there, with a sure direction, may still stand for a hidden common cause of i and j. Two
+An edge i -> j that is surely there, with a sure direction, may still stand for a hidden common cause of i and j. Three
 things rule that out:
 
 - **The noise.** In the other direction the data are surely less likely, and what the causes leave unexplained of i is
@@ -42,7 +42,7 @@ from feddag.learners.search.directions import (
     surely_worse,
 )
 from feddag.learners.search.refinement import Graph
-from feddag.learners.search.scores import Scores, families_of
+from feddag.learners.search.scores import BY_INTERVENTIONS, SOURCES, Scores, families_of
 from feddag.regression.residual_pairs import deviations
 
 _TOLERATED = 1 / 15
@@ -53,6 +53,8 @@ _LEAST_TOLD = 10.0
 """Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
 _LEAST_SHOWN = 20.0
 """Log-evidence from which on a hidden common cause would show in the residuals: below, chance often conceals it."""
+_BY_CHANCE = 2.0
+"""Log-evidence that the shapes of normal noise seem to tell at one site."""
 _CLEAR = 5.0
 """Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
 _DEPENDENT = 3.0
@@ -101,11 +103,14 @@ def mark_confounding(
     compared = compare_changes(scores, changes) if changes else []
     turned, of_thirds = dict(zip(evidence, compared, strict=False)), compared[len(evidence) :]
     told = [] if equal_noise else [edge for edge in sure if np.isfinite(together[edge])]
-    heard = {edge for edge in told if _rows_tell(turned[edge])}
+    heard = {edge for edge in told if _rows_tell(turned[edge], scores.sites)}
     again = _turn_with_mediators(dag, [edge for edge in heard if not _is_clear(turned[edge])], scores, confidence)
     turned |= {edge: each for edge, each in again.items() if not _is_told(turned[edge], confidence)}
     by_noise = {edge for edge in told if _noise_tells(turned[edge], float(together[edge]), confidence)}
+    by_experiments = {edge for edge in heard if _experiments_tell(turned[edge])}
     independent = {edge for edge in by_noise if _are_independent(turned[edge], float(together[edge]))}
+    independent |= by_experiments
+    by_noise |= by_experiments
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
     likely = {
@@ -149,6 +154,11 @@ def _is_told(turned: Compared, confidence: float) -> bool:
     return turned.error**2 > turned.worse > _LEAST_TOLD and surely_worse(turned.over_all, confidence)
 
 
+def _experiments_tell(turned: Compared) -> bool:
+    """Say whether the effect follows a cause that experiments set, by far more than what rows vary."""
+    return turned.parts[SOURCES.index(BY_INTERVENTIONS)] > _CLEAR * turned.error
+
+
 def _is_clear(turned: Compared) -> bool:
     """Say whether noise tells the direction so clearly that errors of measurement do not explain the edge."""
     return turned.worse > _CLEAR * turned.error
@@ -159,9 +169,9 @@ def _is_slight(together: float, turned: Compared, share: float = _TOLERATED) -> 
     return together < share * turned.worse
 
 
-def _rows_tell(turned: Compared) -> bool:
-    """Say whether rows vary as they do where the noise tells a direction."""
-    return turned.row_error**2 / 2 > _LEAST_TOLD
+def _rows_tell(turned: Compared, sites: int) -> bool:
+    """Say whether rows vary as they do where the noise tells a direction, and not by chance at each site."""
+    return turned.row_error**2 / 2 > max(_LEAST_TOLD, _BY_CHANCE * sites)
 
 
 def _thirds(dag: Graph, edges: Sequence[Edge], evidence: Mapping[Edge, EdgeEvidence], *, joined: bool) -> list[_Third]:

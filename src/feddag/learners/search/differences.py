@@ -19,6 +19,9 @@ _RARE_VARIATION = 0.01
 _RARE_COINCIDENCE = 0.05
 """So many sites differ in two variables at once by chance with this probability, if these do so independently."""
 
+_MANY = 4
+"""So many sites that differ, each in one variable, leave little room for reasons that change several columns."""
+
 
 class Differences(NamedTuple):
     """What all sites together answer about the mechanisms of one graph."""
@@ -44,6 +47,11 @@ class Differences(NamedTuple):
     def vary_everywhere(self) -> bool:
         """Whether sites that seem to follow common lines surely do not quite."""
         return bool(self.parameters > 0 and chi2.sf(self.distance, self.parameters) < _RARE_VARIATION)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether many sites differ, and each of them in one variable alone."""
+        return bool(self.at_once == 0 and self.sites.sum() >= _MANY)
 
     def come_together(self, sites: int) -> bool:
         """Say whether the same sites differ in several variables at once, more often than by chance."""

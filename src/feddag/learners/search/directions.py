@@ -220,6 +220,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     alternatives = find_alternatives(dag, scores, search, knowledge)
     reverse = [alternatives.get(edge, ()) for edge in edges]
     compared = compare_changes(scores, [_against(now, families) for families in (*absent, *reverse)])
+    if scores.differ_one_by_one(dag):
+        compared = [each._replace(error=each.row_error) for each in compared]
     graph, evidence, doubtful, sources = dag.copy(), [], set[Edge](), _sources(dag, scores, compared)
     for k, (i, j) in enumerate(edges):
         without = compared[k].over_rows

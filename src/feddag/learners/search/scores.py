@@ -52,8 +52,8 @@ class _Known(NamedTuple):
     rough: dict[Family, float]
 
 
-BY_CHANGES, BY_INDEPENDENCE = "changes between sites", "independence"
-SOURCES = ("noise", "curvature", BY_INDEPENDENCE, BY_CHANGES, "interventions")
+BY_CHANGES, BY_INDEPENDENCE, BY_INTERVENTIONS = "changes between sites", "independence", "interventions"
+SOURCES = ("noise", "curvature", BY_INDEPENDENCE, BY_CHANGES, BY_INTERVENTIONS)
 """What tells that one graph is better than another.
 
 The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
@@ -96,7 +96,8 @@ class Scores(ABC):
         self._reference: UInt8[np.ndarray, "reference node"] = np.zeros((0, nodes), np.uint8)
         """The graph that noise of equal variance is estimated with; no rows before there is one."""
         self._ask = ask
-        self._sites = site_count
+        self.sites = site_count
+        """The number of sites."""
         self._rows: int | None = None
         self._discrete: list[int] = []
         self._targets: list[int] | None = None
@@ -141,10 +142,10 @@ class Scores(ABC):
         """Return the number of rows of all sites."""
         if self._rows is None:
             answer = self._ask(tasks.ROWS, {})
-            self._rows = round(float(answer["rows"]) * self._sites)
+            self._rows = round(float(answer["rows"]) * self.sites)
             self._discrete = np.flatnonzero(answer.get("discrete", np.zeros(self.nodes))).tolist()
             if "scored_rows" in answer:
-                scored = np.round(answer["scored_rows"] * self._sites).astype(int)
+                scored = np.round(answer["scored_rows"] * self.sites).astype(int)
                 if not scored.all():
                     raise never_observed(f"number {int(scored.argmin()) + 1}", "of every site")
                 self._targets = np.flatnonzero(scored < self._rows).tolist()
@@ -194,6 +195,11 @@ class Scores(ABC):
 
     def misled(self, dag: Int8[np.ndarray, "node node"]) -> bool:
         """Say whether sites differ in other ways than those that tell directions."""
+        del dag
+        return False
+
+    def differ_one_by_one(self, dag: Int8[np.ndarray, "node node"]) -> bool:
+        """Say whether sites differ so that each change is evidence by itself."""
         del dag
         return False
 
@@ -291,7 +297,7 @@ class Scores(ABC):
                 differing=differences.evidence,
                 sites_differing=differences.sites,
                 vary_everywhere=np.array(float(differences.vary_everywhere)),
-                come_together=np.array(float(differences.come_together(self._sites))),
+                come_together=np.array(float(differences.come_together(self.sites))),
                 misfit=self._count(fit["misfit"]),
                 standing=standing,
             )
@@ -334,7 +340,7 @@ class Scores(ABC):
 
     def _count(self, shares: Float[np.ndarray, " share"]) -> Float[np.ndarray, " share"]:
         """Return numbers of sites: a secure sum adds a little."""
-        return np.round(shares * self._sites)
+        return np.round(shares * self.sites)
 
     @abstractmethod
     def _ask_to_compare(
@@ -375,7 +381,7 @@ class OwnScores(Scores):
 
     def _ask_to_compare(self, families: Sequence[Family], terms: Int8[np.ndarray, "comparison family"]) -> Comparison:
         difference, answer = self._comparisons(families, terms)
-        errors = errors_of_differences(answer, answer["site_mean"], self.rows, self._sites)
+        errors = errors_of_differences(answer, answer["site_mean"], self.rows, self.sites)
         over_sites = answer.get("error_over_sites", errors.over_sites)
         return Comparison(
             difference,
