@@ -152,7 +152,7 @@ METHODS = _Methods(
             "edges that one may explain are marked.",
             reference="After Andrews et al., Best Order Score Search and Grow-Shrink Trees, NeurIPS 2023.",
             unit_free=True,
-            version=7,
+            version=8,
         ),
         Method(
             name="private-search",
@@ -161,7 +161,7 @@ METHODS = _Methods(
             assumptions="One DAG, the same smooth mechanisms at all sites, no hidden common causes, normal noise.",
             reference="Noise: Kairouz et al., The Distributed Discrete Gaussian Mechanism, ICML 2021.",
             regimes=("federated", "all"),
-            version=3,
+            version=4,
         ),
         Method(
             name="mcsl",
