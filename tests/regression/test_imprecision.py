@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from feddag.regression.imprecision import Separations, separations, surely_precise
+from feddag.regression.imprecision import (
+    Separations,
+    explained_by_errors,
+    separations,
+    surely_imprecise,
+    surely_precise,
+)
 
 CHAIN = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=np.int8)
 ALL = np.ones(3, dtype=bool)
@@ -36,7 +42,7 @@ def test_no_number_of_rows_makes_an_imprecise_column_precise(sites, rows, error)
 
 def test_the_share_of_errors_is_estimated():
     found = told(3, 50_000, 0.05)
-    np.testing.assert_allclose(found.errors[1] / found.error_weights[1], 1, atol=0.1)
+    np.testing.assert_allclose(found.errors[:, 1] / found.error_weights[:, 1], 1, atol=0.1)
 
 
 def test_effects_that_experiments_set_tell_nothing():
@@ -49,3 +55,33 @@ def test_variables_that_a_discrete_one_acts_on_tell_nothing():
     dag[[0, 1, 3], [1, 2, 2]] = 1
     found = separations(chain(200, 0, 0), np.arange(3), dag, np.ones(4, dtype=bool))
     np.testing.assert_array_equal(found, 0)
+
+
+@pytest.mark.parametrize(("error", "seen"), [(0, False), (0.04, True)])
+def test_all_separations_together_tell_of_errors(error, seen):
+    assert surely_imprecise(told(3, 3000, error), 9000) == seen
+
+
+def two_effects_of_three(rows: int, error: float, direct: float) -> np.ndarray:
+    """Draw three causes of two variables, with skewed noise; the first of these acts `direct`ly on the other."""
+    rng = np.random.default_rng(0)
+    causes = rng.exponential(size=(rows, 3)) @ [[1, 0.5, 0], [0, 1, 0.5], [0, 0, 1]]
+    first = causes @ [1, -1, 1] + rng.exponential(size=rows)
+    second = causes @ [1, 1, -1] + direct * first + rng.exponential(size=rows)
+    measured = causes + np.sqrt(error) * causes.std(axis=0) * rng.normal(size=causes.shape)
+    return np.column_stack([measured, first, second])
+
+
+def is_explained(values: np.ndarray) -> bool:
+    dag = np.zeros((5, 5), dtype=bool)
+    dag[:3, 3:] = dag[3, 4] = True
+    found = explained_by_errors(values, dag, np.array([[3, 4]]), np.zeros(5, dtype=bool))
+    return bool(found[0, 0])
+
+
+def test_an_edge_between_effects_of_imprecise_causes_is_explained_by_all_of_them():
+    assert is_explained(two_effects_of_three(20_000, error=0.04, direct=0))
+
+
+def test_a_direct_effect_is_not_explained():
+    assert not is_explained(two_effects_of_three(20_000, error=0.04, direct=0.7))

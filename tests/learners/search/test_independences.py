@@ -51,3 +51,21 @@ def test_independent_causes_of_one_effect_still_tell_their_directions():
     found = [sure(learn(silos_of([[], [0.0], [0.7, 0.7]], seed))) for seed in range(6)]
     assert all(each <= {("a", "c"), ("b", "c")} for each in found)
     assert sum(map(bool, found)) >= 4
+
+
+def products(seed):
+    """Two independent causes of one effect: a -> c <- b, with their product."""
+    rng = np.random.default_rng(seed)
+    a, b, noise = rng.normal(size=(3, ROWS))
+    return Silo(f"s{seed}", tuple("abc"), np.column_stack([a, b, a + b + a * b + 0.7 * noise]))
+
+
+def test_causes_that_tell_about_each_other_only_through_their_effect_have_no_sure_edge():
+    learned = EvidenceSearch("graph", workers=1, restarts=0, tiers=[["c"], ["a", "b"]]).fit(
+        [products(seed) for seed in range(2)]
+    )
+    evidence = learned.edge_evidence_.set_index(["cause", "effect"])
+    between = evidence[[set(edge) == {"a", "b"} for edge in evidence.index]]
+    assert len(between) == 1
+    assert between.absent.iloc[0] > 5 * between.absent_error.iloc[0]
+    assert not between.present.iloc[0]

@@ -78,7 +78,7 @@ def test_numbers_of_few_sites_are_not_told():
     counts, pairs = np.array([0.0, 2.0, 3.0]), np.zeros((3, 3))
     nothing: dict[str, np.ndarray] = dict.fromkeys(Checks._fields, np.zeros(3)) | {"copies": pairs, "together": pairs}
     nothing |= {"imprecise": np.zeros((len(SHARES), 3, 3)), "precise": np.zeros(3, dtype=bool)}
-    nothing |= dict.fromkeys(("vary_everywhere", "come_together"), np.zeros(()))
+    nothing |= dict.fromkeys(("vary_everywhere", "come_together", "errors_seen"), np.zeros(()))
     checks = Checks(**nothing | {"sites_differing": counts, "misfit": counts, "standing": np.diag(counts)})
     told = checks.told_of(3)
     for found in (told.sites_differing, told.misfit, told.standing.diagonal()):

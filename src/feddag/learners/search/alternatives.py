@@ -163,12 +163,25 @@ def _by_coarse_scores(
     found = dict.fromkeys(_differing(graph, dag) for graph in (*chain.from_iterable(starts.values()), *climbed))
     ranked = sorted(found, key=worsening)
     best = (islice((each for each in ranked if reverses(each, *edge)), _JOINTLY_SCORED) for edge in turned)
-    return list(dict.fromkeys(chain.from_iterable(best)))
+    nearest = (_differing(graph, dag) for edge, known in turned.items() for graph in _nearest(dag, edge, known))
+    return list(dict.fromkeys(chain(nearest, chain.from_iterable(best))))
+
+
+def _nearest(dag: Graph, edge: Edge, known: Knowledge) -> list[Graph]:
+    """Return the graph with an edge reversed, and one of its equivalence class that has the edge so.
+
+    Joint scores decide of these whatever coarse ones say, which know no effects of several causes together.
+    """
+    (i, j), equivalents = edge, to_cpdag(dag)
+    graphs = [_reverse_edge(dag, i, j)]
+    if equivalents[j, i]:
+        graphs.append(equivalent_dag(equivalents, dag, j, i))
+    return [graph for graph in graphs if is_admissible(graph, known)]
 
 
 def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -> dict[Edge, list[Graph]]:
     """Construct for each edge that may be reversed some graphs in which it is."""
-    order, equivalents = list(nx.lexicographical_topological_sort(nx.DiGraph(dag))), to_cpdag(dag)
+    order = list(nx.lexicographical_topological_sort(nx.DiGraph(dag)))
     anew = {
         edge: [_questions_of(dag, moved, edge[0]) for moved in _move(order, *edge, known)]
         for edge, known in turned.items()
@@ -177,12 +190,9 @@ def _starts(dag: Graph, turned: Mapping[Edge, Knowledge], search: OrderSearch) -
     picked = dict(zip(questions, search.pick(questions), strict=True))
     found = {}
     for (i, j), known in turned.items():
-        graphs = [_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j]]
-        graphs.append(_reverse_edge(dag, i, j))
-        if equivalents[j, i]:
-            graphs.append(equivalent_dag(equivalents, dag, j, i))
-        graphs = [_with_edge(graph, j, i) for graph in graphs]
-        found[i, j] = [graph for graph in graphs if is_admissible(graph, known)]
+        moved = (_with_families(dag, [picked[question] for question in asked]) for asked in anew[i, j])
+        graphs = [graph for each in moved if is_admissible(graph := _with_edge(each, j, i), known)]
+        found[i, j] = [*graphs, *_nearest(dag, (i, j), known)]
     return found
 
 

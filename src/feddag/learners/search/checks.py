@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int8
 
 from feddag.learners.failed_checks import FailedCheck
 from feddag.regression import residual_pairs
-from feddag.regression.imprecision import SHARES, Separations, surely_precise
+from feddag.regression.imprecision import SHARES, Separations, surely_imprecise, surely_precise
 from feddag.regression.residual_checks import deviations_beyond_chance
 
 DEPENDENT, COPIES, OUTLIERS = "residuals depend on causes", "copies", "outliers"
@@ -81,6 +81,8 @@ class Checks(NamedTuple):
     """The share of the rows that are at sites where one or few values make up much of a variable."""
     precise: Bool[np.ndarray, " node"]
     """Variables that separate others so well that they have no errors of measurement to speak of."""
+    errors_seen: Float[np.ndarray, ""]
+    """Whether separations surely tell of errors of measurement: then larger ones may explain an edge."""
     imprecise: Float[np.ndarray, "share node node"]
     """For each edge the share of the rows that are at sites where errors of other variables would explain it."""
     together: Float[np.ndarray, "node node"]
@@ -113,7 +115,7 @@ class Checks(NamedTuple):
         together[tuple(np.argwhere(dag)[told].T)] = residual_pairs.misfit(
             answer["together"][told] / shares[told, None], rows * shares[told]
         )
-        unknown = np.zeros(nodes)
+        unknown, seen = np.zeros(nodes), Separations(answer["errors"], answer["error_weights"])
         return cls(
             excess=explained - by_chance,
             deviations=deviations,
@@ -121,7 +123,8 @@ class Checks(NamedTuple):
             copies=copies,
             differing=unknown,
             atoms=_rounded(answer["atoms"]),
-            precise=surely_precise(Separations(answer["errors"], answer["error_weights"]), rows),
+            precise=surely_precise(seen, rows),
+            errors_seen=np.array(float(surely_imprecise(seen, rows))),
             imprecise=np.zeros((len(SHARES), nodes, nodes)),
             together=together,
             sites_differing=unknown,
@@ -166,9 +169,11 @@ class Checks(NamedTuple):
 
     def doubts(self, dag: Int8[np.ndarray, "node node"]) -> Doubts:
         """Return what the assumptions that fail leave open."""
-        imprecise = self.imprecise[0] >= _MOST_ROWS
+        small, large = self.imprecise[[0, -1]] >= _MOST_ROWS
+        may_be_large = np.full(dag.shape, self.errors_seen > 0)
         nodes = self.imprecise_nodes(dag)
-        imprecise[nodes], imprecise[:, nodes] = True, True
+        may_be_large[nodes], may_be_large[:, nodes] = True, True
+        imprecise = small | large & may_be_large
         return Doubts(self.dependent, self.with_atom, self.pairs, imprecise)
 
     def table(self, names: Sequence[str], dag: Int8[np.ndarray, "node node"], *, alike: bool = False) -> pd.DataFrame:

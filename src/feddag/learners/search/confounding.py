@@ -9,9 +9,6 @@ things rule that out:
 - **Another cause.** Something points to i, has no edge to j, and tells about j unless i is known. If i and j had a
   hidden common cause, it would tell about j only once i is known.
 
-A column that measures a common cause imprecisely leaves the rest of this cause hidden. So where noise clearly rules a
-hidden common cause out, errors of measurement do not explain the edge, either.
-
 Two things make a hidden common cause likely: residuals that surely go together; and a third variable that has edges to
 both, and tells about j only once i is known, unless the noise rules a hidden common cause of i and j out. The edge from
 this variable to j is then likely no effect, either. The directions of such edges are left open. Others hold if nothing
@@ -120,8 +117,7 @@ def mark_confounding(
     }
     by_silence = [(node, edge) for node, edge in silent if edge not in by_noise]
     likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
-    clear = {edge for edge in by_noise if _is_clear(turned[edge]) or (edge in again and _is_clear(again[edge]))}
-    imprecise = {edge for edge in evidence if explained[edge] and edge not in clear}
+    imprecise = {edge for edge in evidence if explained[edge]}
     suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
     telling = {
         third

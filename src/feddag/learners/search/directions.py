@@ -20,7 +20,7 @@ from scipy.stats import norm
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.alternatives import Families, find_alternatives, reverses
 from feddag.learners.search.checks import Doubts
-from feddag.learners.search.independences import ToldOtherwise, suspected, told_by_independences
+from feddag.learners.search.independences import ToldOtherwise, find_contradictions, suspected, told_by_independences
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import BY_CHANGES, BY_INDEPENDENCE, SOURCES, Edge, Family, Scores, families_of
@@ -73,6 +73,12 @@ class Compared(NamedTuple):
         """Say whether the change is surely worse without what independences say."""
         rest = self.worse - self.parts[SOURCES.index(BY_INDEPENDENCE)]
         return self._replace(worse=rest).surely_worse(confidence)
+
+    @property
+    def told_by_lines(self) -> bool:
+        """Whether straight lines with normal noise tell nearly all of it."""
+        noise, curvature, *_ = self.parts
+        return noise + curvature < _LEAST_PART * self.worse
 
     @property
     def over_rows(self) -> Worse:
@@ -204,7 +210,12 @@ class Directions:
 def surely_worse(compared: Worse, confidence: float) -> bool:
     """Say whether both the evidence (as odds) and its standard error give this confidence."""
     worse, error = compared
-    return bool(worse > np.log(confidence / (1 - confidence)) and worse > norm.ppf(confidence) * error)
+    return bool(worse > least_evidence(confidence) and worse > norm.ppf(confidence) * error)
+
+
+def least_evidence(confidence: float) -> float:
+    """Return the log-evidence from which on the odds give this confidence."""
+    return float(np.log(confidence / (1 - confidence)))
 
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
@@ -237,6 +248,16 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
         evidence.append(known)
+    # straight lines with normal noise may cancel, and scores judge them rightly
+    curved = [
+        (i, j)
+        for (i, j), each in zip(edges, compared, strict=False)
+        if not each.told_by_lines and not knowledge.required[j] >> i & 1
+    ]
+    for edge in find_contradictions(dag, curved, scores, least_evidence(confidence)):
+        doubtful.add(edge)
+        effect = edge[1]  # its causes may be others: no direction is sure that rests on them
+        graph[effect] |= dag[:, effect] & ~knowledge.impossible[effect]
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
     alone = [

@@ -15,6 +15,7 @@ import networkx as nx
 import numpy as np
 
 from feddag.graphs import apply_meek_rules
+from feddag.learners.bitsets import parents_of
 from feddag.learners.knowledge import Knowledge
 from feddag.learners.search.refinement import Graph
 from feddag.learners.search.scores import Edge, Pair, Scores
@@ -41,6 +42,29 @@ class ToldOtherwise(NamedTuple):
         if not discrete:
             return (cause, effect) in self.alone
         return discrete == 1 or bool({cause, effect} & {*self.targets})
+
+
+def find_contradictions(dag: Graph, edges: Collection[Edge], scores: Scores, least: float) -> set[Edge]:
+    """Return the edges whose cause tells nothing about the effect, unless another cause of it is known.
+
+    Only paths that cancel each other would explain that; or that other cause is the effect of both, and the edge none.
+
+    Args:
+        dag: The graph that was found.
+        edges: Those of its edges to look at.
+        scores: What asks sites.
+        least: The log-evidence by which a cause must tell about its effect.
+    """
+    adjacent, parents = dag | dag.T, parents_of(dag)
+    asked = [
+        ((k, j), (j, parents[j] & ~(1 << i)), (j, parents[j] & ~(1 << i) & ~(1 << k)))
+        for k, j in edges
+        for i in np.flatnonzero(dag[:, j] & adjacent[:, k]).tolist()
+    ]
+    scores.ask_joint(family for _, *both in asked for family in both)
+    return {
+        edge for edge, family, without in asked if scores.rows * (scores.joint[without] - scores.joint[family]) < least
+    }
 
 
 def suspected(dag: Graph, graph: Graph, told: ToldOtherwise, scores: Scores) -> list[Edge]:

@@ -233,9 +233,8 @@ class OwnMechanisms(FamilySite):
         edges, told, pairs = self._edges_between_numbers(dag)
         imprecise = np.zeros((len(edges), len(SHARES)))
         if told.any() and not self._equal_noise:
-            adjacent = (dag | dag.T)[np.ix_(numbers, numbers)] > 0
-            precise = arrays["precise"][numbers] > 0
-            imprecise[told] = explained_by_errors(self._values[:, numbers], adjacent, pairs, precise)
+            among, precise = dag[np.ix_(numbers, numbers)] > 0, arrays["precise"][numbers] > 0
+            imprecise[told] = explained_by_errors(self._values[:, numbers], among, pairs, precise)
         return {"imprecise": imprecise}
 
     def _edges_between_numbers(

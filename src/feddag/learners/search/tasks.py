@@ -21,7 +21,7 @@ from feddag.federation.tasks import (
 from feddag.graphs import is_dag
 from feddag.regression.agreement import Lines
 from feddag.regression.comparison import SPREAD
-from feddag.regression.imprecision import SHARES
+from feddag.regression.imprecision import SHARES, VIEWS
 from feddag.regression.moments import MomentTasks
 from feddag.regression.residual_pairs import DEGREES
 
@@ -112,9 +112,9 @@ CHECKS = TaskSpec(
         "together_rows": Output("for each edge the share of the rows that tell it", ("edge",)),
         "errors": Output(
             "how large each variable's errors of measurement seem, by what others have to do with each other given it",
-            ("variable",),
+            (VIEWS, "variable"),
         ),
-        "error_weights": Output("how surely that is told", ("variable",)),
+        "error_weights": Output("how surely that is told", (VIEWS, "variable")),
     },
 )
 IMPRECISION = TaskSpec(
