@@ -181,13 +181,23 @@ def network_run(sites, tmp_path):
     return tmp_path / "run", learned, tables
 
 
+def test_a_network_run_that_was_interrupted_names_the_command_that_goes_on(feddag, network_run):
+    folder = network_run[0]
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "status": "running"}))
+    for command in (("report", folder), ("learn", "--resume", folder)):
+        refused = feddag(*command)
+        assert refused.exit_code == 2
+        assert f"feddag federation run STUDY --kit KIT --out {folder}" in refused.stderr
+
+
 def test_at_a_site_effects_and_stability_of_a_network_run_rest_on_its_own_table(feddag, network_run):
     folder, learned, tables = network_run
     cause, effect = learned.graph_.edges[0]
     given = ("--cause", cause, "--effect", effect)
     refused = feddag("effects", folder, *given)
     assert refused.exit_code == 2
-    assert "Copy the folder to a site, and do this there: --data SITE=TABLE" in refused.stderr
+    assert "or copy the folder to a site, and do this there: --data SITE=TABLE" in refused.stderr
     assert "there is no site 'd'" in feddag("effects", folder, *given, "--data", f"d={tables['a']}").stderr
     shown = feddag("effects", folder, *given, "--data", f"a={tables['a']}", "--format", "json")
     assert shown.exit_code == 0, shown.stderr

@@ -173,6 +173,8 @@ def run(
     """
     agreed, opened = Study.load(study), engine().open_analyst(kit)
     folder = Run.start_federated(out, agreed)
+    if folder.finished and not quiet:
+        typer.echo(f"{out} has this study's result already, of {folder.record['finished']}. Another --out asks anew.")
     learned = _learn(agreed, opened, folder, proxy, quiet=quiet)
     console = stdout()
     show_edges(console, learned)

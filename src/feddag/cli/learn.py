@@ -20,7 +20,7 @@ from feddag.cli.tables import show_edges, stdout
 from feddag.errors import FeddagError
 from feddag.learners.factory import make_learner
 from feddag.learners.registry import find_method
-from feddag.runs import Run
+from feddag.runs import Run, resume_command
 from feddag.silos import Preparation, read_silos
 from feddag.silos.reading import site_names
 from feddag.study import Study, check_obedience, read_knowledge
@@ -110,6 +110,8 @@ def _known(file: Path | None, method: str, given: dict[str, Any]) -> dict[str, A
 
 def _resume(folder: Path, given: dict[str, Any], *, quiet: bool) -> None:
     run = Run.open(folder)
+    if run.record.get("federated") and not run.finished:
+        raise FeddagError(f"{folder}: this run learns over a network. Go on with: {resume_command(folder)}")
     kept = {"method": run.record["method"], "regime": run.record["regime"], **run.record["parameters"]}
     find_method(kept["method"]).check_names([name for name in given if name not in ("method", "regime")])
     for name, value in given.items():

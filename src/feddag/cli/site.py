@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from feddag.cli.disclosure import show_figures
 from feddag.cli.monitoring import Health, LogFormatOption, Systemd, service_options, watching
@@ -20,6 +21,7 @@ from feddag.deployment.study_tasks import study_tasks
 from feddag.disclosure import Disclosure, check_budget, disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
+from feddag.federation.last_answer import read_last_answer
 from feddag.federation.policy import Policy
 from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo
@@ -60,11 +62,13 @@ def site(
     silo = study.silo(opened.name, data)
     check_network(study)
     check_site(study, silo, rules)
+    memory = opened.memory(study)
+    read_last_answer(memory, silo, study.digest)
     identity = opened.identity()
     say(
         f"Site {opened.name!r} of the study {study.name!r} ({study.digest[:12]}…): {silo.rows} rows of "
         f"{len(silo.columns)} variables.\nThis site's identity: {identity.public.hex()}, fingerprint "
-        f"{identity.fingerprint}\nAudit log: {audit_log(opened.memory(study))}\nCtrl-C stops it."
+        f"{identity.fingerprint}\nAudit log: {audit_log(memory)}\nCtrl-C stops it."
     )
     for line in describe_terms(study):
         say(f"  {line}")
@@ -73,11 +77,11 @@ def site(
     for warning in table_warnings([silo]):
         say(f"Warning: {warning}")
     try:
-        found = _disclosure(study, silo, opened.memory(study), rules, say)
+        found = _disclosure(study, silo, memory, rules, say)
     except FeddagError as error:  # a site may take part without figures
         say(f"What leaves was not measured: {error}")
     else:
-        new = not audit_log(opened.memory(study)).exists()
+        new = not audit_log(memory).exists()
         if new and (warning := check_budget(study, found, rules, released_before(silo, rules))):
             say(f"Warning: {warning}")
         how_to_get_all = command("feddag disclosure", {"kit": kit, "data": data, "policy": policy})
@@ -90,7 +94,8 @@ def _disclosure(study: Study, silo: Silo, memory: Path, policy: Policy, say: Cal
     found = kept_for(memory, study, silo)
     if found is None:
         say("The study runs once on made-up tables, to find out what will leave. Then this site connects.")
-        found = disclose_quickly(study, silo, policy)
+        with Console(stderr=True).status("Counting the numbers that leave, on made-up tables"):
+            found = disclose_quickly(study, silo, policy)
         keep(memory, found)
     return found
 

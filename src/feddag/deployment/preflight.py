@@ -10,7 +10,7 @@ import numpy as np
 from feddag.deployment.cells import check_experiments
 from feddag.deployment.server import learn
 from feddag.deployment.site import StudyTable
-from feddag.deployment.study_tasks import federated_learner
+from feddag.deployment.study_tasks import federated_learner, study_tasks
 from feddag.deployment.terms import privacy_budget
 from feddag.errors import FeddagError
 from feddag.federation.differential_privacy import add_noise, noise_multiplier_for
@@ -45,13 +45,21 @@ def describe_terms(study: Study) -> list[str]:
     counts = {key: len(value) for key, value in study.knowledge.items()}
     known = ", ".join(f"{count} {'tiers' if key == 'tiers' else key}" for key, count in counts.items())
     return [
-        f"quorum: {terms.quorum} of {len(study.sites)} sites must answer, each within {terms.timeout:g} seconds; sums "
-        f"tell about at least {terms.minimum_sites}",
+        f"{_who_answers(study)}, each within {terms.timeout:g} seconds; sums tell about at least {terms.minimum_sites}",
         "protection: "
         + ("secure sums" if study.privacy.secure_sum else "none, the server sees each site's answers before their sum"),
         f"noise: {noise}",
         f"knowledge of the graph: {known or 'none'}",
     ]
+
+
+def _who_answers(study: Study) -> str:
+    sites, quorum, tasks = len(study.sites), study.federation.quorum, study_tasks(study)
+    complete = [name for name, task in tasks.items() if task.every_site]
+    if len(complete) == len(tasks):
+        return f"sites: all {sites} must answer, since these sums mean nothing without one of them"
+    exceptions = f" (all of them: {', '.join(complete)})" if complete and quorum < sites else ""
+    return f"quorum: {quorum} of {sites} sites must answer{exceptions}"
 
 
 def _check_noise(study: Study) -> None:

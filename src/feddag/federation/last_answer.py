@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
+from feddag.federation.checkpoint import load_checkpoint
 from feddag.federation.protocol import Arrays
 from feddag.federation.rosters import Split
+from feddag.silos import Silo
+
+STATE = "site.npz"
+"""The file of it, in what a site remembers of a study."""
 
 
 @dataclass
@@ -53,3 +60,17 @@ class LastAnswer:
             before=under("before", arrays),
             after=under("after", arrays),
         )
+
+
+def read_last_answer(folder: Path, silo: Silo, study: str) -> LastAnswer | None:
+    """Return what a site remembers of a study that has begun; refuse another table than that which it began with."""
+    path = folder / STATE
+    if not path.exists():
+        return None
+    document, arrays = load_checkpoint(path)
+    if document.pop("data") != silo.digest():
+        raise FeddagError(
+            f"Site {silo.name!r}: the data have changed since the study began. Restore them; or, if they changed on "
+            f'purpose, have all agree on a study with the line: follows = "{study}"'
+        )
+    return LastAnswer.of(document, arrays)

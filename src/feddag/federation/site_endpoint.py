@@ -20,10 +20,10 @@ import numpy as np
 
 from feddag.errors import FeddagError
 from feddag.federation.audit import AuditLog, Direction
-from feddag.federation.checkpoint import load_checkpoint, not_kept, save_checkpoint
+from feddag.federation.checkpoint import not_kept, save_checkpoint
 from feddag.federation.course import Course, Learn, same_question
 from feddag.federation.identities import SiteIdentity
-from feddag.federation.last_answer import LastAnswer
+from feddag.federation.last_answer import STATE, LastAnswer, read_last_answer
 from feddag.federation.policy import Policy
 from feddag.federation.protection import PLAIN, PROTECTING, SECURE_SUM
 from feddag.federation.protocol import Arrays, Site, Task
@@ -39,7 +39,7 @@ from feddag.federation.wire import decode_answer, decode_task, encode_answer
 from feddag.files import atomic_write
 from feddag.silos import Silo
 
-_STATE, _LOG, _SECURE = "site.npz", "audit.jsonl", "secure-sum.json"
+_LOG, _SECURE = "audit.jsonl", "secure-sum.json"
 _COURSE, _REFUSALS = "course", "refusals.json"
 
 _MOST_WORDS = 500
@@ -91,7 +91,7 @@ class SiteEndpoint:
                 f"Site {site.name!r}: the table has {silo.rows} rows, and the study's federation.maximum_rows is "
                 f"{terms.maximum_rows:g}. Agree on a study with a larger one."
             )
-        self._path = folder / _STATE
+        self._path = folder / STATE
         self._terms = terms
         self._name = site.name
         self._site = site
@@ -102,7 +102,8 @@ class SiteEndpoint:
         self._log = AuditLog(audit_log(folder), terms.study, site.name)
         self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
         limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
-        kept = self._kept()  # before other studies of the table are looked at: it knows best what has changed
+        # before other studies of the table are looked at: it knows best what has changed
+        kept = read_last_answer(folder, silo, terms.study)
         self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
         budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
@@ -111,20 +112,8 @@ class SiteEndpoint:
         self._memory = LastAnswer(after=site.snapshot())
         self._busy = threading.Lock()
         if kept is not None:
-            self._memory = LastAnswer.of(*kept)
-            self._site.restore(self._memory.after)
-
-    def _kept(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """Return what the site remembers of the study, if it has begun with the same table."""
-        if not self._path.exists():
-            return None
-        document, arrays = load_checkpoint(self._path)
-        if document.pop("data") != self._data:
-            raise FeddagError(
-                f"Site {self._name!r}: the data have changed since the study began. Restore them; or, if they changed "
-                f'on purpose, have all agree on a study with the line: follows = "{self._terms.study}"'
-            )
-        return document, arrays
+            self._memory = kept
+            self._site.restore(kept.after)
 
     def reply(self, request: str, content: Mapping[str, Any]) -> dict[str, Any]:
         """Do what is asked, or give one of a few reasons why not. Nothing else leaves this method."""

@@ -113,7 +113,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 def resume_command(folder: str | os.PathLike[str]) -> str:
     """Return the command that goes on with a run."""
-    return f"feddag learn --resume {shlex.quote(os.fspath(folder))}"
+    quoted = shlex.quote(os.fspath(folder))
+    if read_record(Path(folder)).get("federated"):
+        return f"feddag federation run STUDY --kit KIT --out {quoted}"
+    return f"feddag learn --resume {quoted}"
 
 
 def check_that_folder_is_free(folder: Path) -> None:

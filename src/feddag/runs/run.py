@@ -189,8 +189,8 @@ class Run:
     def _read_silos(self) -> CheckedSilos:
         if self.record.get("federated"):
             raise FeddagError(
-                f"{self.folder}: the tables of this run stayed at its sites. Copy the folder to a site, and do this "
-                "there: --data SITE=TABLE"
+                f"{self.folder}: the tables of this run stayed at its sites. Ask them (feddag federation --help), or "
+                "copy the folder to a site, and do this there: --data SITE=TABLE"
             )
         sources = {site["name"]: site["source"] for site in self.record["sites"]}
         silos = self.study.silos(sources) if self.study else read_silos(sources, **asdict(self.preparation))

@@ -349,6 +349,19 @@ def test_a_kit_with_a_symbolic_link_is_refused_by_its_path(world, place):
         install(world.kits["basel"], kit)
 
 
+def test_a_folder_that_is_not_the_kit_is_refused_by_what_it_is(world):
+    kit = world.own["basel"]
+    with pytest.raises(FeddagError, match="no kit yet, but keys that wait for it"):
+        Kit.open(kit, "site")
+    install(world.kits["basel"], kit)
+    with pytest.raises(FeddagError, match="is the site's kit, and this command takes the server's kit"):
+        Kit.open(kit, "server")
+    with pytest.raises(FeddagError, match="is no kit, and this command takes the site's kit"):
+        Kit.open(kit / "startup", "site")
+    with pytest.raises(FeddagError, match="is not there, and this command takes the analyst's kit"):
+        Kit.open(kit / "nowhere", "analyst")
+
+
 @pytest.mark.parametrize("place", ["", "startup/client.key", "feddag/identity.key"])
 def test_a_kit_that_others_can_read_is_refused_by_its_path(world, place):
     kit = world.own["basel"]

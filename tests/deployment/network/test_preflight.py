@@ -67,6 +67,11 @@ def test_the_terms_name_quorum_protection_noise_and_knowledge():
     assert "protection: secure sums" in text
     assert "noise: ε=8, δ=1e-05 for each site, over at most 60 rounds" in text
     assert "knowledge of the graph: 1 required" in text
+    assert "moments.products" not in text
+    assessed = "\n".join(describe_terms(study_of(more="[trust]\nassess = true\n")))
+    assert f"quorum: 3 of {len(NAMES)} sites must answer (all of them: moments.sums, moments.products," in assessed
+    search = "\n".join(describe_terms(study_of('name = "search"')))
+    assert f"sites: all {len(NAMES)} must answer, since these sums mean nothing without one of them" in search
     open_study = "\n".join(describe_terms(study_of(secure=False)))
     assert "protection: none" in open_study
     assert "noise: none" in open_study

@@ -76,7 +76,7 @@ class Kit:
         folder = Path(folder).absolute()
         path = _start_file(folder, role)
         if not path.is_file():
-            raise FeddagError(f"{folder} is not the kit of a {role}: {path} is not there. Check the path.")
+            raise FeddagError(f"{folder} is {_found(folder)}, and this command takes the {role}'s kit. Check the path.")
         check_private(folder)
         try:
             start = json.loads(path.read_bytes())
@@ -181,6 +181,15 @@ class Kit:
 
 def _start_file(folder: Path, role: Role) -> Path:
     return folder / "startup" / {"server": "fed_server.json", "site": "fed_client.json"}.get(role, "fed_admin.json")
+
+
+def _found(folder: Path) -> str:
+    """Say what is in a folder that is not the kit that was looked for."""
+    roles: tuple[Role, ...] = ("server", "site", "analyst")
+    kit = next((f"the {role}'s kit" for role in roles if _start_file(folder, role).is_file()), None)
+    if kit is None and (folder / IDENTITY_KEY).is_file():
+        return "no kit yet, but keys that wait for it (feddag kit install)"
+    return kit or ("no kit" if folder.exists() else "not there")
 
 
 def _certificates(folder: Path, role: Role) -> list[str]:
