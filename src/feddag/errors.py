@@ -1,4 +1,4 @@
-"""The one exception for a user's mistake, and the warning of data that are not as a method assumes them."""
+"""The one exception for a user's mistake, mistakes in names, and the warning of data unlike a method's assumptions."""
 
 from __future__ import annotations
 

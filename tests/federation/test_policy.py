@@ -9,7 +9,10 @@ import pytest
 
 from feddag.deployment.study_tasks import known_tasks
 from feddag.errors import FeddagError
-from feddag.federation.policy import EXAMPLE, Policy
+from feddag.federation.policy import Policy
+from snippets import ROOT
+
+EXAMPLE = (ROOT / "examples" / "policy.toml").read_text(encoding="utf-8")
 
 STUDY = {"rows": 100, "sites": 4, "protected": True}
 TASK = {"rounds_answered": 0, "sites": 4, "protected": True}

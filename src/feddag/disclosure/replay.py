@@ -37,7 +37,7 @@ _MOST_FAMILIES = 256
 
 
 class _EnoughError(Exception):
-    """How many rounds are recorded."""
+    """The rounds that were wanted are recorded."""
 
 
 class _Recorder(CountingFederation):

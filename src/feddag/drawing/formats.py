@@ -16,7 +16,7 @@ _HEADINGS = {
     "directed": "direction is sure if nothing is hidden",
     "together": "residuals go together",
     "confounding": "hidden common cause",
-    "by_changes": "of this, by changes between sites",
+    "by_changes": "evidence if reversed, by changes between sites",
     "told_by": "direction shown by",
     "tau2": "τ², of the sites",
     "pooled": "mean over such sites",

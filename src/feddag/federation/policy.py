@@ -21,55 +21,6 @@ from feddag.errors import FeddagError, suggestion
 from feddag.federation.row_privacy import CONSTRAINTS as ROW_PRIVACY
 from feddag.federation.row_privacy import TOLERANCE, RowPrivacy, epsilon_for
 
-EXAMPLE = """\
-# What this site is willing to disclose. Only the site itself writes this file: chmod go-w policy.toml
-# Each rule stands here with its default; a line that begins with # changes nothing.
-
-# The tasks that are answered, by name or pattern. What each discloses: feddag audit LOG, after a study.
-# With "*" these are all tasks of the study's method, and of its checks of the graph if it asks for them; to allow sums
-# of scores alone: ["search.rows", "search.scores"]
-tasks = ["*"]
-
-# With fewer rows than this, the site takes no part.
-minimum_rows = 10
-
-# Nothing that leaves may rest on fewer rows than this. A level of a discrete variable that fewer rows have is refused:
-# the study can merge it with others, or leave the variable out.
-minimum_cell = 5
-
-# At least so many sites must enter a sum, this one among them: in a sum of two, each knows the other's part.
-minimum_sites = 3
-
-# Whether the server may see this site's answers by themselves, before they are summed.
-unprotected_sums = false
-
-# What the sites of a study may share. "graph": scores of graphs, or a graph's weights; "moments": means and
-# covariances of the variables, and what follows from these; "all": also the mechanisms, by all of a model's parameters;
-# "none": nothing.
-sharing = ["graph", "moments", "none"]
-
-# How many numbers leave in sums for each value (rows times variables) of the site's own table, in all studies of that
-# table together. What a study needs: feddag study check
-maximum_numbers_per_value = 10.0
-
-# What all releases of one table with privacy of rows may reveal of one person together, in all studies: ε at δ.
-row_epsilon = 10.0
-row_delta = 1e-5
-
-# How many tasks are answered in one study. Without the rule, as many as the study asks for.
-# maximum_rounds = 1000
-
-# How large an answer may be. Without the rule, as large as the task makes it.
-# maximum_answer_bytes = 1_000_000
-
-# What to do about a study that did not come with the kit. "ask": take no part before somebody here has accepted it with
-# feddag kit accept; "listed": only those in KIT/studies; "any": take part by itself, if no other rule is broken.
-studies = "ask"
-
-# After so many refusals in one study, the site answers nothing more.
-maximum_refusals = 50
-"""
-
 STUDIES = ("ask", "listed", "any")
 """What a site may do about a study that did not come with its kit."""
 SHARING = ("graph", "moments", "all", "none")

@@ -215,10 +215,6 @@ class FeatureMap:
         """Return the standard deviation of the noise in one product of two functions, from that of an entry."""
         return deviation / self._weights[1] * (LARGEST / GRID) ** 2
 
-    def square_noise(self, deviation: float) -> float:
-        """Return the standard deviation of the noise in the square of a function, from that of an entry."""
-        return deviation / self._weights[0] * (LARGEST / GRID) ** 2
-
     def sum_noise(self, deviation: float) -> tuple[float, float]:
         """Return the standard deviations of the noise in the number of rows, and in a sum of one function."""
         weight = float(math.isqrt(self._lengths[0]))
