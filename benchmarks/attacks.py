@@ -108,7 +108,12 @@ KNOWN = (
     Attack(
         "Sites that have nothing to say",
         "test_few_sites",
-        ("experiments_at_all_sites_but_one", "effect_of_what_varies_at_one_site"),
+        (
+            "experiments_at_all_sites_but_one",
+            "experiments_at_one_site",
+            "experiments_in_few_rows",
+            "effect_of_what_varies_at_one_site",
+        ),
         "have experiments set a variable at all sites but one; ask for the effect of a flag that varies at one site",
         "not there",
     ),

@@ -76,6 +76,7 @@ class Sites:
         first: str = "",
         more: str = "",
         policy: Policy | None = None,
+        of_sites: Mapping[str, str] | None = None,
     ) -> None:
         """Start all sites.
 
@@ -89,13 +90,14 @@ class Sites:
             first: A further line of the study file, before its tables.
             more: Further lines of the study file.
             policy: All sites' rules.
+            of_sites: By site, what the study says of it.
         """
         self.folder, self.kit = folder, kit
         self.tables = dict(registries() if tables is None else tables)
         self.names = tuple(self.tables)
         self.policy = policy or Policy(sharing=SHARING, maximum_numbers_per_value=None)
         columns = next(iter(self.tables.values())).columns
-        listed = "\n".join(f"[sites.{site}]" for site in self.names)
+        listed = "\n".join(f"[sites.{site}]\n{(of_sites or {}).get(site, '')}" for site in self.names)
         of_type = dict.fromkeys(columns, "continuous") | dict(kinds or {})
         variables = "\n".join(f'{column} = "{kind}"' for column, kind in of_type.items())
         self.study = Study.parse(

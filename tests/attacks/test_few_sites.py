@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hostile_server import FOUR, VICTIM, HostileServer, Result, Sites, always, registries
 
@@ -67,14 +68,49 @@ def effect_of_what_varies_at_one_site(folder: Path) -> Result:
     return server.result(recovered, 1)
 
 
-ATTACKS = (experiments_at_all_sites_but_one, effect_of_what_varies_at_one_site)
+def experiments_at_one_site(folder: Path) -> Result:
+    """Have an experiment set a variable at the victim alone: sums of all sites, less those of sites without any.
+
+    Comparisons say how many rows sites without experiments have, and by how much those with them differ.
+    """
+    tables = registries()
+    sites = Sites(folder, OWN, tables, of_sites={VICTIM: 'intervened = ["age"]'})
+    server = HostileServer(sites)
+    assert server.join()
+    server.go_on_until(lambda task: task.name == "search.comparisons", most=200)
+    mean = server.go_on().total.mean
+    rows = sum(map(len, tables.values()))
+    apart = np.sqrt(np.maximum(mean["site_rows"] - mean["alike_rows"], 0.0) * rows)  # each site's, weighted by its rows
+    recovered = np.isclose(apart, len(tables[VICTIM])) & (np.abs(mean["by_design"]) > 0)
+    return server.result(int(recovered.any()), 1)
+
+
+def experiments_in_few_rows(folder: Path) -> Result:
+    """Have experiments set a variable in three rows: sums over all rows, less those over the rows without them."""
+    tables = registries()
+    study = Study.parse(_study(tables, lambda name: 'targets = "set"'))
+    marked = tables[VICTIM].assign(set=["age"] * 3 + [""] * (len(tables[VICTIM]) - 3))
+    try:
+        site.check_site(study, study.silo(VICTIM, marked), Policy())
+    except FeddagError as error:
+        refused = "experiments set 'age' in 3 rows" in str(error)
+        return Result(1, 3 * (not refused), Counter({"not joined": int(refused)}))
+    return Result(1, 3)
+
+
+ATTACKS = (
+    experiments_at_all_sites_but_one,
+    experiments_at_one_site,
+    experiments_in_few_rows,
+    effect_of_what_varies_at_one_site,
+)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_no_sum_is_about_few_of_its_sites(tmp_path, attack):
     result = attack(tmp_path)
     assert result.recovered == 0
-    assert result.refusals
+    assert result.refusals or attack is experiments_at_one_site  # whose study goes on
 
 
 @pytest.mark.parametrize(
@@ -84,11 +120,13 @@ def test_no_sum_is_about_few_of_its_sites(tmp_path, attack):
             experiments_at_all_sites_but_one,
             [(site, "check_experiments"), (cells, "_check_own_experiments")],
         ),
+        (experiments_at_one_site, [(site, "experiments_together")]),
+        (experiments_in_few_rows, [(cells, "_check_own_experiments")]),
         (effect_of_what_varies_at_one_site, [(effects, "_check_sites")]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_without_its_protection_the_attack_succeeds(tmp_path, monkeypatch, attack, switched_off):
     for holder, name in switched_off:
-        monkeypatch.setattr(holder, name, always(None))
+        monkeypatch.setattr(holder, name, always(() if name == "experiments_together" else None))
     assert attack(tmp_path).recovered

@@ -19,7 +19,7 @@ def check_cells(study: Study, silo: Silo, policy: Policy) -> None:
     operator alone.
     """
     if study.privacy.secure_sum and max(policy.minimum_sites, study.federation.minimum_sites) > 1:
-        _check_own_experiments(study, silo)
+        _check_own_experiments(study, silo, policy)
     _check_levels(study, silo, policy)
     for name, rows in unlike_the_others(silo).items():
         found = f"{name!r} has one value in all but {_rows(rows)}"
@@ -47,8 +47,28 @@ def check_experiments(study: Study, fewest: int) -> None:
             )
 
 
-def _check_own_experiments(study: Study, silo: Silo) -> None:
-    """Refuse a table in which rows set a variable nearly everywhere, and the study does not say so."""
+def experiments_together(study: Study, fewest: int) -> tuple[str, ...]:
+    """Return the variables of which no sum may part sites with experiments from others, as either would be few.
+
+    Sums of all sites and of those without experiments tell, held against each other, about those with them; and where
+    several variables part sites in several ways, about those that are on one side of one alone.
+    """
+    if not study.privacy.secure_sum or fewest < 2:
+        return ()
+    if any(site.interventions.column for site in study.sites):  # which may set any variable
+        return study.columns
+    at = {
+        name: frozenset(site.name for site in study.sites if name in site.interventions.experimental)
+        for name in study.columns
+    }
+    parts = {sites for sites in at.values() if sites}
+    if len(parts) < 2 and all(fewest <= len(part) <= len(study.sites) - fewest for part in parts):
+        return ()
+    return tuple(name for name, sites in at.items() if sites)
+
+
+def _check_own_experiments(study: Study, silo: Silo, policy: Policy) -> None:
+    """Refuse a table in which rows set a variable nearly everywhere, and the study does not say so; or in few rows."""
     if silo.targets is None:
         return
     declared = study.site(silo.name).interventions.intervened
@@ -58,6 +78,12 @@ def _check_own_experiments(study: Study, silo: Silo) -> None:
                 f"Site {silo.name!r}: experiments set {name!r} in all rows but {free}, so that this site says nothing "
                 f"of its causes, and the study does not show it. Have the study say sites.{silo.name}.intervened = "
                 f'["{name}"].'
+            )
+        if free < silo.rows:
+            policy.check_cell(
+                silo.rows - free,
+                f"experiments set {name!r} in {_rows(silo.rows - free)}",
+                "Leave these rows out of the table, or the column that names their targets out of the study",
             )
 
 

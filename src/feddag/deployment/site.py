@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from feddag.deployment.cells import check_cells, check_experiments
+from feddag.deployment.cells import check_cells, check_experiments, experiments_together
 from feddag.deployment.server import check_graph, learn
 from feddag.deployment.study_tasks import (
     SET_SCALE,
@@ -125,7 +125,8 @@ def build_site(
     check_site(study, silo, policy)
     folder.mkdir(parents=True, exist_ok=True)
     keep = partial(_keep_mechanisms, study, folder, report)
-    silo_of_tasks = replace(silo, minimum_cell=policy.minimum_cell)
+    together = experiments_together(study, max(policy.minimum_sites, study.federation.minimum_sites))
+    silo_of_tasks = replace(silo, minimum_cell=policy.minimum_cell, experiments_together=together)
     table = StudyTable(study, silo_of_tasks, keep=keep, tell=report, secret=draws_secret(folder))
     return SiteEndpoint(
         folder,

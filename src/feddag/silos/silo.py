@@ -27,6 +27,8 @@ class Silo:
     """What was done to the table before; of a table that came as it is, nothing."""
     minimum_cell: int = 1
     """Learners tell levels of several columns apart only where each combination that occurs has so many rows."""
+    experiments_together: tuple[str, ...] = ()
+    """Variables of which no sum may part sites with experiments from others, as either are few (`deployment.cells`)."""
     targets: Bool[np.ndarray, "row column"] | None = None
     """The variables that an experiment set, row by row; None where no site of the study has experiments."""
     changed: tuple[str, ...] = ()

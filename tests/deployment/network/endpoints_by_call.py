@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from feddag import simulate
@@ -112,5 +113,6 @@ class Net:
         return self.run(server).learner, server
 
 
-def in_process(study, silos=SIMULATION.silos):
-    return study.learner().fit(study.silos({silo.name: silo.to_frame() for silo in silos}))
+def in_process(study, silos=SIMULATION.silos, experiments_together=()):
+    read = study.silos({silo.name: silo.to_frame() for silo in silos})
+    return study.learner().fit([replace(silo, experiments_together=experiments_together) for silo in read])

@@ -9,6 +9,7 @@ import pytest
 from endpoints_by_call import ANY_SITES, LINEAR, Net, in_process, study_of
 
 from feddag import FeddagError, simulate
+from feddag.deployment.cells import experiments_together
 from feddag.study import Study
 
 METHODS = [
@@ -94,7 +95,9 @@ def test_experiments_count_over_a_network_as_in_one_process(tmp_path, method, se
     document["sites"]["site-02"]["intervened"] = ["x1"]
     document["sites"]["site-03"]["changed"] = ["x2"]
     study = Study.of(document)
-    here = in_process(study)
+    together = experiments_together(study, 3)
+    assert bool(together) == secure  # a sum about one of these two sites alone would tell of it
+    here = in_process(study, experiments_together=together)
     there, _ = Net(tmp_path, study).learn()
     np.testing.assert_allclose(there.edge_scores_, here.edge_scores_, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(there.adjacency_, here.adjacency_)

@@ -61,9 +61,8 @@ class SiteWithExperiments(Stateless):
         self._rows = silo.rows
         self._all_rows = make_site(silo)
         self._is_target = silo.is_target
-        self._unlike_by_design = silo.is_experimental
-        self._scored_rows = scored_rows(targets).sum(axis=0)
-        self._shares = self._scored_rows / silo.rows
+        self._unlike_by_design = silo.is_experimental | np.isin(silo.columns, silo.experiments_together)
+        self._shares = scored_rows(targets).mean(axis=0)
         self._parts = self._parts_of(silo, targets, make_site)
 
     def _parts_of(
@@ -101,7 +100,8 @@ class SiteWithExperiments(Stateless):
 
     def _count_rows(self, task: Task) -> Answer:
         answer = self._all_rows.answer(task)
-        return replace(answer, arrays={**answer.arrays, "scored_rows": self._scored_rows.astype(float)})
+        told = {"scored": (self._shares > 0).astype(float), "set": self._is_target.astype(float)}
+        return replace(answer, arrays={**answer.arrays, **told})
 
     def _by_part(self, children: Int[np.ndarray, " family"]) -> Iterator[tuple[_Part, Int[np.ndarray, " chosen"]]]:
         """Take the families of each part's variables."""

@@ -144,11 +144,11 @@ class Scores(ABC):
             answer = self._ask(tasks.ROWS, {})
             self._rows = round(float(answer["rows"]) * self.sites)
             self._discrete = np.flatnonzero(answer.get("discrete", np.zeros(self.nodes))).tolist()
-            if "scored_rows" in answer:
-                scored = np.round(answer["scored_rows"] * self.sites).astype(int)
+            if "scored" in answer:
+                scored = np.round(answer["scored"] * self.sites).astype(int)
                 if not scored.all():
                     raise never_observed(f"number {int(scored.argmin()) + 1}", "of every site")
-                self._targets = np.flatnonzero(scored < self._rows).tolist()
+                self._targets = np.flatnonzero(np.round(answer["set"] * self.sites)).tolist()
         return self._rows
 
     @property

@@ -38,7 +38,8 @@ ROWS = TaskSpec(
     {
         "rows": Output("the number of rows"),
         "discrete": Output("which variables are discrete, if any is: as the study says", ("variable",)),
-        "scored_rows": Output("of each variable the rows in which no experiment set it, if any did", ("variable",)),
+        "scored": Output("for each variable 1 if the site has rows in which no experiment set it", ("variable",)),
+        "set": Output("for each variable 1 if experiments set it in some row", ("variable",)),
     },
 )
 MOMENTS = MomentTasks.by_means("search")
