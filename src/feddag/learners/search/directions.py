@@ -129,6 +129,11 @@ class Directions:
         """List the edges of which it is not sure that they are there."""
         return [(each.cause, each.effect) for each in self.evidence if not each.present]
 
+    def unlikely(self, confidence: float) -> list[Edge]:
+        """List the edges of which it is not sure that they are there, and that the odds do not speak for, either."""
+        found = [each for each in self.evidence if not each.present and each.absent < _log_odds(confidence)]
+        return [(each.cause, each.effect) for each in found]
+
     def sure_edges(self) -> Graph:
         """Return the graph without the edges of which it is not sure that they are there."""
         graph = self.graph.copy()
@@ -204,7 +209,11 @@ class Directions:
 def surely_worse(compared: Worse, confidence: float) -> bool:
     """Say whether both the evidence (as odds) and its standard error give this confidence."""
     worse, error = compared
-    return bool(worse > np.log(confidence / (1 - confidence)) and worse > norm.ppf(confidence) * error)
+    return bool(worse > _log_odds(confidence) and worse > norm.ppf(confidence) * error)
+
+
+def _log_odds(confidence: float) -> float:
+    return float(np.log(confidence / (1 - confidence)))
 
 
 def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge, confidence: float) -> Directions:
