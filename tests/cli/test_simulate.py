@@ -67,6 +67,9 @@ def test_the_files_hold_what_the_library_draws(feddag, tmp_path):
     )
     assert read_graph(tmp_path / "data" / "truth.csv") == expected.truth
     assert "site-01.csv to site-02.csv: 3 variables, 40 rows" in result.stdout
+    assert "--latent" not in result.stdout
+    hidden = "--nodes", 4, "--edges-per-node", 1, "--rows", 20, "--hidden", 1
+    assert "--latent allow" in feddag("simulate", tmp_path / "more", *hidden).stdout
 
 
 def test_a_graph_of_ones_own_stands_behind_the_sites(feddag, tmp_path, data):

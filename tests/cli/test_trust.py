@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import networkx as nx
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -189,6 +190,18 @@ def test_a_network_run_that_was_interrupted_names_the_command_that_goes_on(fedda
         refused = feddag(*command)
         assert refused.exit_code == 2
         assert f"feddag federation run STUDY --kit KIT --out {folder}" in refused.stderr
+
+
+def test_an_effect_that_a_hidden_common_cause_may_explain_is_shown_with_this_note(feddag, tmp_path):
+    rng = np.random.default_rng(5)
+    hidden, one, other = rng.exponential(size=(3, 1500))
+    table = pd.DataFrame({"b": hidden + 0.7 * one, "c": hidden + 0.7 * other})
+    table.to_csv(tmp_path / "here.csv", index=False)
+    feddag("learn", tmp_path / "here.csv", "--out", tmp_path / "run", "--restarts", "0")
+    ((cause, effect),) = Run.open(tmp_path / "run").result().dag_.edges
+    shown = feddag("effects", tmp_path / "run", "--cause", cause, "--effect", effect)
+    assert f"A hidden common cause of {cause} and {effect} is likely" in shown.stderr
+    assert "hidden" not in feddag("effects", tmp_path / "run", "--cause", effect, "--effect", cause).stderr
 
 
 def test_at_a_site_effects_and_stability_of_a_network_run_rest_on_its_own_table(feddag, network_run):

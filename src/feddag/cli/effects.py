@@ -50,6 +50,23 @@ def effects(
         typer.echo(f"Wrote {dowhy}: {_direction_note(learned)}", err=True)
     if cause is not None and effect is not None:
         show_effect(opened.effects(cause, effect), format)
+        for note in _hidden_causes(learned, cause, effect):
+            typer.echo(note, err=True)
+
+
+def _hidden_causes(learned: Learner, cause: str, effect: str) -> list[str]:
+    """Say with which variables on the way to its effect the cause may have a hidden common cause."""
+    if learned.graph_.allows_hidden_causes:
+        return []  # then the effect is identified whatever is hidden
+    dag = learned.guessed_graph
+    between = {effect, *dag.ancestors(effect)} & {*dag.descendants(cause)}
+    notes = []
+    for state, edges in learned.confounded_edges.items():
+        others = [other for one, other in edges if one == cause and other in between]
+        if others:
+            pair = f"{cause} and {', '.join(others)}"
+            notes.append(f"A hidden common cause of {pair} is {state}: the effect may be due to it.")
+    return notes
 
 
 def _direction_note(learned: Learner) -> str:

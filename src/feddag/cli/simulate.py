@@ -84,4 +84,5 @@ def simulate(
         console.print(f"  truth.admg.csv: the same, with an edge <-> for each pair that hidden variables join: {pairs}")
         console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
-    console.print(f"Learn it back with: feddag learn {out}/site-*.csv --out RUN", markup=False)
+    latent = " --latent allow" if simulation.hidden else ""
+    console.print(f"Learn it back with: feddag learn {out}/site-*.csv{latent} --out RUN", markup=False)

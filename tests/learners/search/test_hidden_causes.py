@@ -173,6 +173,17 @@ def test_a_pag_joins_what_has_a_hidden_cause_by_two_heads(sharing):
     assert learned.graph_.bidirected_edges == [("b", "c")]
 
 
+@pytest.mark.parametrize(("slope", "edges"), [(0.09, []), (0.1, ["a o-o b"])])
+def test_a_pag_joins_a_pair_that_is_not_surely_joined_if_the_odds_speak_for_it(slope, edges):
+    def weak(rng):
+        cause, noise = rng.normal(size=(2, ROWS))
+        return {"a": cause, "b": slope * cause + noise}
+
+    learned = EvidenceSearch(restarts=0, workers=1, latent="allow").fit(tables(weak))
+    assert learned.edge_evidence_.present.tolist() == [False]
+    assert [str(edge) for edge in learned.graph_.marked_edges] == edges
+
+
 def test_knowledge_enters_the_pag():
     learned = EvidenceSearch(restarts=0, workers=1, latent="allow", required=[("a", "b")]).fit(tables(chain))
     assert ("a", "b") in learned.graph_.edges

@@ -135,6 +135,11 @@ class Directions:
         """List the edges of which it is not sure that they are there."""
         return [(each.cause, each.effect) for each in self.evidence if not each.present]
 
+    def unlikely(self, confidence: float) -> list[Edge]:
+        """List the edges of which it is not sure that they are there, and that the odds do not speak for, either."""
+        found = [each for each in self.evidence if not each.present and each.absent < least_evidence(confidence)]
+        return [(each.cause, each.effect) for each in found]
+
     def sure_edges(self) -> Graph:
         """Return the graph without the edges of which it is not sure that they are there."""
         graph = self.graph.copy()

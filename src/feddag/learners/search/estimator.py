@@ -345,7 +345,7 @@ class EvidenceSearch(FederatedLearner):
         checks = coordinator.check(best.dag).told_of(coordinator.minimum_sites)
         directions = directions.doubt(checks.doubts(best.dag), knowledge).with_sites(checks.standing)
         # an edge that errors of measurement explain still joins two variables in a PAG: the cause itself is hidden
-        absent = [] if self.keep_doubtful else directions.doubtful
+        absent = [] if self.keep_doubtful else directions.unlikely(self.confidence)
         directions = coordinator.mark_confounding(best.dag, directions, checks, self.confidence)
         graph = CausalGraph(directions.graph if self.keep_doubtful else directions.sure_edges(), columns, scores)
         if self.latent == "allow":
