@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 
 from feddag.cli.options import Option, number, with_options
+from feddag.files import atomic_write
 from feddag.graphs import read_graph
 from feddag.silos.simulation import simulate as simulate_sites
+from feddag.study_template import study_with_experiments
 
 
 def _one_or_several(text: str) -> str | list[str]:
@@ -81,4 +83,10 @@ def simulate(
         console.print(f"  truth.admg.csv: the same, with an edge <-> for each pair that hidden variables join: {pairs}")
         console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
-    console.print(f"Learn it back with: feddag learn {out}/site-*.csv --out RUN", markup=False)
+    study = ""
+    if any(silo.is_target.any() for silo in simulation.silos):
+        with atomic_write(out / "study.toml") as file:
+            file.write(study_with_experiments("simulation", simulation.silos))
+        console.print("  study.toml: which variables experiments set at which site")
+        study = f"--study {out}/study.toml "
+    console.print(f"Learn it back with: feddag learn {study}{out}/site-*.csv --out RUN", markup=False)
