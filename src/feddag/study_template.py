@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from feddag.errors import check_unique
 from feddag.federation.policy import Policy
 from feddag.learners.registry import find_method
+from feddag.silos import Silo
 from feddag.silos.cells import level_rows, merge_text, propose_merge, rare_levels, toml_key
 from feddag.silos.checks import check_names
 from feddag.silos.coding import MOST_LEVELS, code_column, infer_kind
@@ -35,6 +37,16 @@ def template(name: str, data: str | None, sites: Sequence[str], method: str) -> 
         parameters="{ seed = 1 }" if "seed" in find_method(method).parameters() else "{}",
         sites=tables,
     )
+
+
+def study_with_experiments(name: str, silos: Sequence[Silo]) -> str:
+    """Write a study that says which variables experiments set at which site."""
+    variables = "\n".join(f'{toml_key(column)} = "continuous"' for column in silos[0].columns)
+    sites = [
+        f"[sites.{toml_key(silo.name)}]\nintervened = {json.dumps(np.array(silo.columns)[silo.is_target].tolist())}\n"
+        for silo in silos
+    ]
+    return "\n".join([f'name = "{name}"\n\n[method]\nname = "search"\n\n[variables]\n{variables}\n', *sites])
 
 
 def _variables(data: str) -> list[str]:

@@ -3,9 +3,10 @@ from __future__ import annotations
 import inspect
 import json
 
+import numpy as np
 import pytest
 
-from feddag import read_graph, simulate
+from feddag import EvidenceSearch, load, read_graph, simulate
 from feddag.cli.simulate import OPTIONS
 from feddag.silos import read_silos
 
@@ -35,6 +36,7 @@ def test_there_is_an_option_for_every_parameter():
     [
         GIVEN | {"rows": [20, 30]},
         {"nodes": 3, "rows": 20, "uneven": True, "noise_variance": 0.5, "mechanism": "mlp"},
+        {"nodes": 6, "rows": 20, "shifted": 1, "shift": "mean", "interventions": 1, "varying": 1, "hidden": 1},
     ],
 )
 def test_every_option_reaches_the_simulation(feddag, tmp_path, given):
@@ -43,6 +45,19 @@ def test_every_option_reaches_the_simulation(feddag, tmp_path, given):
     assert result.exit_code == 0, result.stderr
     parameters = json.loads((tmp_path / "data" / "simulation.json").read_text())["parameters"]
     assert {name: parameters[name] for name in given} == given
+
+
+def test_experiments_are_learned_back_as_such(feddag, tmp_path):
+    options = {"nodes": 3, "sites": 3, "rows": 200, "mechanism": "linear", "interventions": 1, "seed": 1}
+    said = feddag("simulate", tmp_path / "data", *_as_options(options))
+    command = said.stdout.split("Learn it back with: feddag ")[1].split()
+    tables = sorted((tmp_path / "data").glob("site-*.csv"))
+    assert command[:4] == ["learn", "--study", str(tmp_path / "data" / "study.toml"), f"{tmp_path}/data/site-*.csv"]
+    assert feddag(*command[:3], *tables, "--out", tmp_path / "run").exit_code == 0
+    learner = load(tmp_path / "run")
+    here = EvidenceSearch().fit(simulate(**options))
+    np.testing.assert_array_equal(learner.adjacency_, here.adjacency_)
+    assert learner.score_ == pytest.approx(here.score_)
 
 
 def _as_options(given):

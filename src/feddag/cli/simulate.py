@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from feddag.cli.options import Option, number, with_options
-from feddag.files import check_new_folder
+from feddag.files import atomic_write, check_new_folder
 from feddag.graphs import read_graph
 from feddag.silos.simulation import simulate as simulate_sites
+from feddag.study_template import study_with_experiments
 
 
 def _one_or_several(text: str) -> str | list[str]:
@@ -84,5 +85,10 @@ def simulate(
         console.print(f"  truth.admg.csv: the same, with an edge <-> for each pair that hidden variables join: {pairs}")
         console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
-    latent = " --latent allow" if simulation.hidden else ""
-    console.print(f"Learn it back with: feddag learn {out}/site-*.csv{latent} --out RUN", markup=False)
+    options = " --latent allow" if simulation.hidden else ""
+    if any(silo.is_target.any() for silo in simulation.silos):
+        with atomic_write(out / "study.toml") as file:
+            file.write(study_with_experiments("simulation", simulation.silos))
+        console.print("  study.toml: which variables experiments set at which site")
+        options = f" --study {out}/study.toml{options}"
+    console.print(f"Learn it back with: feddag learn {out}/site-*.csv{options} --out RUN", markup=False)
