@@ -52,8 +52,8 @@ class _Known(NamedTuple):
     rough: dict[Family, float]
 
 
-BY_CHANGES, BY_INDEPENDENCE = "changes between sites", "independence"
-SOURCES = ("noise", "curvature", BY_INDEPENDENCE, BY_CHANGES, "interventions")
+BY_CURVATURE, BY_INDEPENDENCE, BY_CHANGES = "curvature", "independence", "changes between sites"
+SOURCES = ("noise", BY_CURVATURE, BY_INDEPENDENCE, BY_CHANGES, "interventions")
 """What tells that one graph is better than another.
 
 The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
