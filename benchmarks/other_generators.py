@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -205,6 +206,41 @@ def counts_node(coefficients: np.random.Generator, chance: np.random.Generator, 
     return chance.poisson(np.exp(np.clip(rate, -2, 3.5))).astype(float)
 
 
+def thresholds_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Add the weighted causes, each once more for every other that is above a threshold, and normal noise."""
+    causes, noise = in_units_of_bulk(causes), 0.7 * LAWS["normal"](chance, len(causes))
+    total = causes @ draw_weights(coefficients, causes.shape[1]) / 1.5
+    for one, other in permutations(range(causes.shape[1]), 2):
+        above = causes[:, one] > 0.5 * coefficients.standard_normal()
+        total = total + coefficients.choice([-1, 1]) * above * causes[:, other]
+    return total + noise
+
+
+def regimes_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Add the causes by one of two sets of weights, which nobody sees row by row, and normal noise."""
+    causes, noise = in_units_of_bulk(causes), 0.6 * LAWS["normal"](chance, len(causes))
+    first, second = (draw_weights(coefficients, causes.shape[1]) for _ in range(2))
+    is_first = chance.random(len(causes)) < coefficients.uniform(0.3, 0.7)
+    return np.where(is_first, causes @ first, causes @ second) / np.sqrt(max(causes.shape[1], 1)) + noise
+
+
+def saturated_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Let a weighted sum of the causes, with normal noise before and after it, saturate at both ends."""
+    before, after = (LAWS["normal"](chance, len(causes)) for _ in range(2))
+    if not causes.shape[1]:
+        return before
+    total = in_units_of_bulk(causes) @ draw_weights(coefficients, causes.shape[1])
+    return np.tanh(1.5 * total / np.sqrt(causes.shape[1]) + 0.3 * before) + 0.2 * after
+
+
+def many_zeros_node(coefficients: np.random.Generator, chance: np.random.Generator, causes: np.ndarray) -> np.ndarray:
+    """Count events whose rate varies by more than the causes say, and put 0 into 10 to 40 % of the rows."""
+    logs = np.log1p(causes) - 1
+    rate = np.exp(np.clip(1.5 + logs @ draw_weights(coefficients, causes.shape[1]) / 3, -2, 4))
+    counted = chance.poisson(rate * chance.gamma(2, 0.5, len(causes)))
+    return np.where(chance.random(len(causes)) < coefficients.uniform(0.1, 0.4), 0, counted).astype(float)
+
+
 linear_normal: Generator = partial(generate, partial(linear_node, "normal"))
 linear_uniform: Generator = partial(generate, partial(linear_node, "uniform"))
 linear_laplace: Generator = partial(generate, partial(linear_node, "Laplace"))
@@ -221,6 +257,10 @@ weak_lines: Generator = partial(generate, weak_node)
 products: Generator = partial(generate, products_node)
 steps: Generator = partial(generate, steps_node)
 counts: Generator = partial(generate, counts_node)
+thresholds: Generator = partial(generate, thresholds_node)
+regimes: Generator = partial(generate, regimes_node)
+saturated: Generator = partial(generate, saturated_node)
+many_zeros: Generator = partial(generate, many_zeros_node)
 
 
 def exponentials(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:
@@ -229,11 +269,27 @@ def exponentials(rng: np.random.Generator, nodes: int, edges: int, rows: int, si
     return [np.exp(0.7 * table) for table in tables], truth
 
 
-def imprecise(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:
-    """Draw straight lines with exponential noise, and add errors of measurement: 4 % of each column's variance."""
+def imprecise(
+    of: Generator, error: float, rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int
+) -> tuple[Tables, Truth]:
+    """Draw data of a kind, and add errors of measurement: a share of each column's variance."""
     model, errors = rng.spawn(2)
-    tables, truth = linear_exponential(model, nodes, edges, rows, sites)
-    return [table + 0.2 * table.std(axis=0) * errors.standard_normal(table.shape) for table in tables], truth
+    tables, truth = of(model, nodes, edges, rows, sites)
+    deviation = np.sqrt(error)
+    return [table + deviation * table.std(axis=0) * errors.standard_normal(table.shape) for table in tables], truth
+
+
+imprecise_exponential: Generator = partial(imprecise, linear_exponential, 0.04)
+imprecise_laplace: Generator = partial(imprecise, linear_laplace, 0.06)
+imprecise_smooth: Generator = partial(imprecise, smooth, 0.06)
+
+
+def compressed_products(
+    rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int
+) -> tuple[Tables, Truth]:
+    """Draw sums of causes and of their products, and show nearly the logarithms of all columns."""
+    tables, truth = products(rng, nodes, edges, rows, sites)
+    return [np.arcsinh(table) for table in tables], truth
 
 
 def far_out(rng: np.random.Generator, nodes: int, edges: int, rows: int, sites: int) -> tuple[Tables, Truth]:

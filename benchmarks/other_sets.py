@@ -202,7 +202,16 @@ GROUPS: dict[str, Group] = {
     "products": Group("products of causes", "further", simulated(generators.products)),
     "steps": Group("steps", "further", simulated(generators.steps)),
     "counts": Group("counts", "further", simulated(generators.counts)),
-    "imprecise": Group("linear, exponential noise, 4 % errors", "further", simulated(generators.imprecise)),
+    "imprecise": Group("linear, exponential noise, 4 % errors", "further", simulated(generators.imprecise_exponential)),
+    "imprecise-laplace": Group("linear, Laplace noise, 6 % errors", "further", simulated(generators.imprecise_laplace)),
+    "imprecise-smooth": Group("smooth, 6 % errors", "further", simulated(generators.imprecise_smooth)),
+    "compressed-products": Group(
+        "products of causes, compressed", "further", simulated(generators.compressed_products)
+    ),
+    "thresholds": Group("thresholds that interact", "further", simulated(generators.thresholds)),
+    "regimes": Group("two regimes", "further", simulated(generators.regimes)),
+    "saturated": Group("saturation at both ends", "further", simulated(generators.saturated)),
+    "many-zeros": Group("counts with many zeros", "further", simulated(generators.many_zeros)),
     "three-levels": Group(
         "3 variables of 3 levels, all joined",
         "discrete",

@@ -23,7 +23,7 @@ from feddag.learners.search.checks import Doubts
 from feddag.learners.search.independences import ToldOtherwise, find_contradictions, suspected, told_by_independences
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph
-from feddag.learners.search.scores import BY_CHANGES, BY_INDEPENDENCE, SOURCES, Edge, Family, Scores, families_of
+from feddag.learners.search.scores import BY_CHANGES, BY_CURVATURE, BY_INDEPENDENCE, SOURCES, Edge, Family, Scores, families_of
 
 Change = dict[Family, int]
 """Families that come (1) and go (-1)."""
@@ -75,10 +75,9 @@ class Compared(NamedTuple):
         return self._replace(worse=rest).surely_worse(confidence)
 
     @property
-    def told_by_lines(self) -> bool:
-        """Whether straight lines with normal noise tell nearly all of it."""
-        noise, curvature, *_ = self.parts
-        return noise + curvature < _LEAST_PART * self.worse
+    def is_curved(self) -> bool:
+        """Whether curvature tells much of it."""
+        return self.parts[SOURCES.index(BY_CURVATURE)] > _LEAST_PART * self.worse
 
     @property
     def over_rows(self) -> Worse:
@@ -253,11 +252,11 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
         evidence.append(known)
-    # straight lines with normal noise may cancel, and scores judge them rightly
+    # straight lines may cancel, and scores judge these rightly
     curved = [
         (i, j)
         for (i, j), each in zip(edges, compared, strict=False)
-        if not each.told_by_lines and not knowledge.required[j] >> i & 1
+        if each.is_curved and not knowledge.required[j] >> i & 1
     ]
     for edge in find_contradictions(dag, curved, scores, least_evidence(confidence)):
         doubtful.add(edge)

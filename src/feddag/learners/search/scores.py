@@ -52,8 +52,9 @@ class _Known(NamedTuple):
     rough: dict[Family, float]
 
 
-BY_CHANGES, BY_INDEPENDENCE, BY_INTERVENTIONS = "changes between sites", "independence", "interventions"
-SOURCES = ("noise", "curvature", BY_INDEPENDENCE, BY_CHANGES, BY_INTERVENTIONS)
+BY_CURVATURE, BY_INDEPENDENCE = "curvature", "independence"
+BY_CHANGES, BY_INTERVENTIONS = "changes between sites", "interventions"
+SOURCES = ("noise", BY_CURVATURE, BY_INDEPENDENCE, BY_CHANGES, BY_INTERVENTIONS)
 """What tells that one graph is better than another.
 
 The shape or size of noise that is not normal; mechanisms that are no straight lines; which variables depend on which;
