@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -59,8 +59,16 @@ def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) ->
         except FeddagError as error:
             refusals.append(str(error))
     if refusals:
-        raise FeddagError(" ".join(refusals))
+        raise FeddagError(" ".join(_without_repeated_remedies(refusals)))
     return made
+
+
+def _without_repeated_remedies(refusals: Sequence[str]) -> Iterator[str]:
+    """Yield refusals; of several in a row that name the same remedy after what was found, the last one names it."""
+    for refusal, following in zip(refusals, [*refusals[1:], ""], strict=True):
+        found, _, remedy = refusal.partition(". ")
+        repeated = bool(remedy) and following.partition(". ")[2] == remedy
+        yield f"{found}." if repeated else refusal
 
 
 def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
