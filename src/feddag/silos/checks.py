@@ -186,7 +186,8 @@ def _check_column_variation(where: str, numbers: Float[np.ndarray, "row"], kind:
     single = numbers.astype(np.float32)
     if not kind.discrete and (single == single[0]).all():  # what single precision cannot see is none to the learners
         raise FeddagError(
-            f"{where}: the value is {single[0]:g} in every row. A constant has no causes to learn: drop the column."
+            f"{where}: the value is {single[0]:g} in every row. "
+            "A constant has no causes to learn: leave out the column, or the site."
         )
 
 
