@@ -65,6 +65,8 @@ class TestInit:
         study = Study.load(path)
         assert study.name == "my-study"
         assert [site.name for site in study.sites] == ["St. Gallen", "basel"]
+        assert study.trust.assess
+        assert study.trust.tables
         assert feddag("study", "check", path).exit_code == 0
 
     def test_variables_come_from_a_table(self, feddag, tmp_path):
