@@ -41,6 +41,43 @@ RESULTS = (
         "deployment/network/test_learning.py::test_a_network_gives_what_one_process_gives",
     ),
     Result(
+        "how sure each edge is, checks of assumptions",
+        "learn",
+        (),
+        "federation run",
+        "deployment/network/test_learning.py::test_a_network_checks_assumptions_as_one_process_does",
+    ),
+    Result(
+        'what holds whoever is hidden (`latent = "allow"`)',
+        "learn",
+        (),
+        "federation run",
+        "deployment/flare/test_search.py::test_sites_find_what_one_process_finds",
+    ),
+    Result(
+        "two groups of sites (`groups = 2`)",
+        "learn",
+        (),
+        "federation run",
+        "deployment/network/test_groups.py::test_a_network_finds_the_groups_and_graphs_that_one_process_finds",
+        "which group a site is in, in its own terminal only",
+    ),
+    Result(
+        "a graph from experiments",
+        "learn",
+        (),
+        "federation run",
+        "deployment/network/test_learning.py::test_experiments_count_over_a_network_as_in_one_process",
+    ),
+    Result(
+        "pooled rows, or each site alone (regimes `all`, `separate`)",
+        "learn",
+        (),
+        "",
+        "deployment/network/test_preflight.py::test_a_regime_that_needs_all_tables_is_refused",
+        "refused: it needs all tables in one place",
+    ),
+    Result(
         "verdict, warnings after the fit",
         "learn",
         ("assess",),
@@ -101,8 +138,14 @@ RESULTS = (
         "deployment/network/test_results.py::test_parameters_are_compared_as_in_one_process",
         "the fit itself has the study's own parameters",
     ),
+    Result("the run while it goes on", "watch", (), "watch", "", "also `feddag federation status`"),
+    Result("comparison with a known graph", "evaluate", (), "evaluate", "", "the run's folder has all it needs"),
     Result("what the study releases", "disclosure", (), "disclosure", "", "at a site, by its own table or its log"),
 )
+
+
+LOOKS_AT_NO_TABLE = {"demo", "simulate", "methods", "experiment", "study"}
+OF_A_NETWORK = {"federation", "kit", "server", "site", "audit"}
 
 
 def table() -> str:
@@ -111,7 +154,8 @@ def table() -> str:
     for each in RESULTS:
         asked = f"`[trust] {', '.join(each.keys)}`" if each.keys else ""
         there = [asked, f"`feddag {each.there}`" if each.there else ""]
-        lines.append(f"| {each.figure} | `feddag {each.here}` | {', '.join(filter(None, there))} | {each.note} |")
+        shown = ", ".join(filter(None, there)) or "–"
+        lines.append(f"| {each.figure} | `feddag {each.here}` | {shown} | {each.note} |")
     return "\n".join(lines) + "\n"
 
 
@@ -126,6 +170,11 @@ def test_each_command_key_and_test_is_there(result):
         assert function in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     else:
         assert result.note
+
+
+def test_every_command_that_has_a_result_is_in_the_table():
+    commands = {name for name in SUMMARIES if " " not in name}
+    assert {each.here for each in RESULTS} == commands - LOOKS_AT_NO_TABLE - OF_A_NETWORK
 
 
 def test_every_key_of_trust_is_in_the_table():

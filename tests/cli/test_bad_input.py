@@ -23,7 +23,7 @@ def with_cell(value) -> pd.DataFrame:
 
 TABLES = {
     "missing value": (with_cell(None), "column 'b': 1 missing value, the first in row 5. Drop or impute"),
-    "text": (with_cell("high"), "column 'b': 'high' in row 5 is not a number. Encode it"),
+    "text": (with_cell("high"), "column 'b': 'high' in row 5 is not a number. Correct it"),
     "infinity": (with_cell("inf"), "column 'b': inf in row 5 is not finite in single precision. Remove"),
     "too large": (with_cell(1e39), "column 'b': 1e+39 in row 5 is not finite in single precision. Remove"),
     "constant": (good().assign(b=2), "column 'b': the value is 2 in every row."),

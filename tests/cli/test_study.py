@@ -65,6 +65,8 @@ class TestInit:
         study = Study.load(path)
         assert study.name == "my-study"
         assert [site.name for site in study.sites] == ["St. Gallen", "basel"]
+        assert study.trust.assess
+        assert study.trust.tables
         assert feddag("study", "check", path).exit_code == 0
 
     def test_a_site_named_twice_is_refused(self, feddag, tmp_path):

@@ -50,7 +50,8 @@ class TestOneTable:
     def test_values_that_are_no_numbers(self, column):
         found = repr(list(column)[3])
         assert refusal(make_silo, "north", table(dose=column)) == (
-            f"Site 'north', column 'dose': {found} in row 4 is not a number. Encode it as numbers, or drop the column."
+            f"Site 'north', column 'dose': {found} in row 4 is not a number. Correct it, encode the column as numbers, "
+            "or leave it out."
         )
 
     @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ class TestOneTable:
     def test_kinds_of_columns_that_are_no_numbers(self, column):
         message = refusal(make_silo, "north", table(dose=column))
         assert message.startswith("Site 'north', column 'dose': ")
-        assert message.endswith("in row 1 is not a number. Encode it as numbers, or drop the column.")
+        assert message.endswith("in row 1 is not a number. Correct it, encode the column as numbers, or leave it out.")
 
     @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39, -1e300])
     def test_values_that_single_precision_does_not_hold(self, value):
@@ -78,7 +79,7 @@ class TestOneTable:
     def test_constants(self, value):
         assert refusal(make_silo, "north", table(dose=[value] * ROWS)) == (
             f"Site 'north', column 'dose': the value is {float(value):g} in every row. "
-            "A constant has no causes to learn: drop the column."
+            "A constant has no causes to learn: leave out the column, or the site."
         )
 
     def test_too_few_rows(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -58,8 +58,16 @@ def collect_or_refuse(make: Callable[[Given], Made], things: Iterable[Given]) ->
         except FeddagError as error:
             refusals.append(str(error))
     if refusals:
-        raise FeddagError(" ".join(refusals))
+        raise FeddagError(" ".join(_without_repeated_remedies(refusals)))
     return made
+
+
+def _without_repeated_remedies(refusals: Sequence[str]) -> Iterator[str]:
+    """Yield refusals; of several in a row that name the same remedy after what was found, the last one names it."""
+    for refusal, following in zip(refusals, [*refusals[1:], ""], strict=True):
+        found, _, remedy = refusal.partition(". ")
+        repeated = bool(remedy) and following.partition(". ")[2] == remedy
+        yield f"{found}." if repeated else refusal
 
 
 def check_names(site: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -178,7 +186,8 @@ def _check_column_variation(where: str, numbers: Float[np.ndarray, "row"], kind:
     single = numbers.astype(np.float32)
     if not kind.discrete and (single == single[0]).all():  # what single precision cannot see is none to the learners
         raise FeddagError(
-            f"{where}: the value is {single[0]:g} in every row. A constant has no causes to learn: drop the column."
+            f"{where}: the value is {single[0]:g} in every row. "
+            "A constant has no causes to learn: leave out the column, or the site."
         )
 
 

@@ -189,7 +189,7 @@ def _numbers(where: str, column: pd.Series, absent: np.ndarray) -> np.ndarray:
         row = int(unreadable.argmax())
         raise FeddagError(
             f"{where}: {_shown(column.iloc[row])} in row {row + 1} is not a number. "
-            "Encode it as numbers, or drop the column."
+            "Correct it, encode the column as numbers, or leave it out."
         )
     numbers = np.full(len(column), np.nan)
     numbers[~absent] = parsed[~absent].to_numpy(dtype=np.float64)

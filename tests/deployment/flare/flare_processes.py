@@ -171,6 +171,8 @@ class Federation:
         for analyst in self._analysts:  # one is left where a test has failed
             analyst.kill()
             analyst.wait()
+        for process in self.processes.values():  # all at once: each takes seconds to end
+            process.terminate()
         for name in list(self.processes):
             self.stop(name)
 

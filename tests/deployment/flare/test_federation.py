@@ -124,6 +124,7 @@ def _ended(federation: Federation, job: Path) -> str:
 def test_a_finished_study_is_not_run_again(finished):
     again = finished.run()
     assert again.wait(PATIENCE) == 0
+    assert "has this study's result already" in finished.log("analyst")
     assert feddag.load(finished.folder / "run").sites_ == tuple(finished.names)
 
 
