@@ -23,7 +23,16 @@ from feddag.learners.search.checks import Doubts
 from feddag.learners.search.independences import ToldOtherwise, find_contradictions, suspected, told_by_independences
 from feddag.learners.search.order_search import OrderSearch
 from feddag.learners.search.refinement import Graph
-from feddag.learners.search.scores import BY_CHANGES, BY_CURVATURE, BY_INDEPENDENCE, SOURCES, Edge, Family, Scores, families_of
+from feddag.learners.search.scores import (
+    BY_CHANGES,
+    BY_CURVATURE,
+    BY_INDEPENDENCE,
+    SOURCES,
+    Edge,
+    Family,
+    Scores,
+    families_of,
+)
 
 Change = dict[Family, int]
 """Families that come (1) and go (-1)."""
