@@ -103,7 +103,8 @@ class SiteEndpoint:
         self._secure = _secure_site(folder, site.name, terms, identity) if terms.secure_sum else None
         limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
         kept = self._kept()  # before other studies of the table are looked at: it knows best what has changed
-        self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
+        compared = terms.experiments if terms.secure_sum and policy.minimum_sites > 1 else {}
+        self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell, experiments=compared)
         budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)
