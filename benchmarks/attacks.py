@@ -112,9 +112,11 @@ KNOWN = (
             "experiments_at_all_sites_but_one",
             "experiments_at_one_site",
             "experiments_in_few_rows",
+            "second_study_without_the_experiment",
             "effect_of_what_varies_at_one_site",
         ),
-        "have experiments set a variable at all sites but one; ask for the effect of a flag that varies at one site",
+        "have experiments set a variable at all sites but one, at one alone, in three rows, or in one study and not in "
+        "the next; ask for the effect of a flag that varies at one site",
         "not there",
     ),
     Attack(

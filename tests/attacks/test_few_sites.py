@@ -15,6 +15,7 @@ from hostile_server import FOUR, VICTIM, HostileServer, Result, Sites, always, r
 from feddag import FeddagError
 from feddag.deployment import cells, site
 from feddag.federation.policy import Policy
+from feddag.federation.tables import TableMemory
 from feddag.study import Study
 from feddag.trust import effects
 
@@ -85,6 +86,26 @@ def experiments_at_one_site(folder: Path) -> Result:
     return server.result(int(recovered.any()), 1)
 
 
+def second_study_without_the_experiment(folder: Path) -> Result:
+    """Have a first study say that the victim's experiment set a variable, and a second one that it did not, and
+    subtract: the difference is the victim's own score.
+    """
+    tables, totals, server = registries(), [], None
+    for name, experiment in (("first", {VICTIM: 'intervened = ["age"]'}), ("second", None)):
+        try:
+            server = HostileServer(Sites(folder, OWN, tables, name=name, of_sites=experiment))
+        except FeddagError as error:
+            refused = "in this study experiments set or changed a variable at no site" in str(error)
+            return Result(1, int(not refused), Counter({"not joined": 1}))
+        assert server.join()
+        server.go_on_until(lambda task: task.name == "search.neighbourhoods", most=200)
+        found = server.go_on()
+        ages = found.task.arrays["children"] == sorted(tables[VICTIM].columns).index("age")
+        totals.append(found.total.mean["scores"][ages])
+    assert server is not None
+    return server.result(int(totals[0].shape == totals[1].shape and not np.allclose(*totals)), 1)
+
+
 def experiments_in_few_rows(folder: Path) -> Result:
     """Have experiments set a variable in three rows: sums over all rows, less those over the rows without them."""
     tables = registries()
@@ -102,6 +123,7 @@ ATTACKS = (
     experiments_at_all_sites_but_one,
     experiments_at_one_site,
     experiments_in_few_rows,
+    second_study_without_the_experiment,
     effect_of_what_varies_at_one_site,
 )
 
@@ -122,6 +144,7 @@ def test_no_sum_is_about_few_of_its_sites(tmp_path, attack):
         ),
         (experiments_at_one_site, [(site, "experiments_together")]),
         (experiments_in_few_rows, [(cells, "_check_own_experiments")]),
+        (second_study_without_the_experiment, [(TableMemory, "_check_experiments")]),
         (effect_of_what_varies_at_one_site, [(effects, "_check_sites")]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

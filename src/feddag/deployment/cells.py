@@ -55,14 +55,10 @@ def experiments_together(study: Study, fewest: int) -> tuple[str, ...]:
     """
     if not study.privacy.secure_sum or fewest < 2:
         return ()
-    if any(site.interventions.column for site in study.sites):  # which may set any variable
-        return study.columns
-    at = {
-        name: frozenset(site.name for site in study.sites if name in site.interventions.experimental)
-        for name in study.columns
-    }
+    at = {name: study.experimental_sites(name) for name in study.columns}
     parts = {sites for sites in at.values() if sites}
-    if len(parts) < 2 and all(fewest <= len(part) <= len(study.sites) - fewest for part in parts):
+    by_rows = any(site.interventions.column for site in study.sites)  # the study does not tell which variables
+    if not by_rows and len(parts) < 2 and all(fewest <= len(part) <= len(study.sites) - fewest for part in parts):
         return ()
     return tuple(name for name, sites in at.items() if sites)
 

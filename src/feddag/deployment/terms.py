@@ -23,6 +23,7 @@ def study_terms(study: Study) -> StudyTerms:
         identities={site.name: bytes.fromhex(site.identity) for site in study.sites if site.identity},
         noise=f"row-dp({of_rows})" if of_rows else f"dp({budget})" if budget else "",
         row_privacy=of_rows,
+        experiments={name: study.experimental_sites(name) for name in study.columns},
     )
 
 

@@ -104,7 +104,8 @@ class SiteEndpoint:
         limit, cell = policy.maximum_numbers_per_value, policy.minimum_cell
         # before other studies of the table are looked at: it knows best what has changed
         kept = read_last_answer(folder, silo, terms.study)
-        self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell)
+        compared = terms.experiments if terms.secure_sum and policy.minimum_sites > 1 else {}
+        self._table = TableMemory(tables, silo, limit=limit, minimum_cell=cell, experiments=compared)
         budget, known = RowPrivacy(policy.row_epsilon, policy.row_delta), self._table.folders
         self._row_ledgers = row_ledgers(folder, tables, known, site.name, budget) if terms.row_privacy else []
         self._course = Course(folder / _COURSE, terms, learn)

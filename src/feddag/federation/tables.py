@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,21 @@ _ALIKE = 0.5
 """The share of remembered rows by which a table is known again."""
 _MOST_WORK = 2**28
 """Rows times pairs of columns that are looked at; with more, only columns near each other are paired."""
-_COLUMNS, _ROWS = "columns.json", "rows.json"
+_COLUMNS, _ROWS, _EXPERIMENTS = "columns.json", "rows.json", "experiments.json"
 
 
 class TableMemory:
     """All that a site remembers of one table; of several, if a study brings columns together that were apart before."""
 
-    def __init__(self, tables: Path, silo: Silo, *, limit: float | None, minimum_cell: int) -> None:
+    def __init__(
+        self,
+        tables: Path,
+        silo: Silo,
+        *,
+        limit: float | None,
+        minimum_cell: int,
+        experiments: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         """Find what is remembered of a table, or begin.
 
         Args:
@@ -48,10 +56,17 @@ class TableMemory:
             silo: The table.
             limit: The most numbers that may leave for each value; `None` counts without an end.
             minimum_cell: Refuse a table that differs from an earlier one by fewer rows.
+            experiments: By variable, the sites whose experiments set or changed it: refuse others than before.
         """
         self.folders = table_folders(tables, silo)
         self._silo, self._minimum_cell = silo, minimum_cell
+        self._experiments = {
+            hashlib.sha256(_ranks(column).tobytes()).hexdigest(): sorted(experiments[name])
+            for name, column in zip(silo.columns, silo.values.T, strict=True)
+            if experiments
+        }
         self._check_rows()
+        self._check_experiments()
         self._rosters = [RosterLedger(folder / "rosters.json") for folder in self.folders]
         self._numbers = [
             NumberBudget(folder / "numbers.json", values=silo.values.size, limit=limit) for folder in self.folders
@@ -70,7 +85,11 @@ class TableMemory:
     def charge(self, answer: str, numbers: int) -> None:
         """Count the numbers of an answer before they leave; refuse them beyond the limit."""
         self._check_rows()  # another study of the same table may have begun meanwhile
+        self._check_experiments()
         for folder in self.folders:
+            known = _read_experiments(folder)
+            if self._experiments.keys() - known.keys():
+                _write(folder / _EXPERIMENTS, {**known, **self._experiments})
             rows = _read_rows(folder)
             if self._silo.rows not in rows["counts"]:
                 _write(folder / _ROWS, {**rows, "counts": sorted({*rows["counts"], self._silo.rows})})
@@ -88,6 +107,19 @@ class TableMemory:
                     f"minimum_cell is {self._minimum_cell}. Take the same rows in all studies: keep one extract, and "
                     "leave out of it what lacks a value of any study's variables."
                 )
+
+    def _check_experiments(self) -> None:
+        """Refuse a variable about which other sites say less than in an earlier study."""
+        for folder in self.folders:
+            for column, sites in _read_experiments(folder).items():
+                now = self._experiments.get(column, sites)
+                if now != sites:
+                    raise FeddagError(
+                        f"Site {self._silo.name!r}: in this study experiments set or changed a variable at "
+                        f"{', '.join(now) or 'no site'}, and in an earlier one at {', '.join(sites) or 'no site'}. "
+                        "Sums of both, held against each other, would tell about the sites that they differ in. Have "
+                        "the study name the same experiments, or leave the variable out."
+                    )
 
     def enter(
         self,
@@ -171,6 +203,12 @@ def _joined(known: Iterable[int], sketches: Iterable[Iterable[int]]) -> list[int
 def _read_rows(folder: Path) -> dict[str, Any]:
     path = folder / _ROWS
     return json.loads(path.read_bytes()) if path.exists() else {"counts": [], "sketch": []}
+
+
+def _read_experiments(folder: Path) -> dict[str, list[str]]:
+    """Return by column the sites whose experiments set or changed it when numbers first left."""
+    path = folder / _EXPERIMENTS
+    return json.loads(path.read_bytes()) if path.exists() else {}
 
 
 def _write(path: Path, content: Any) -> None:

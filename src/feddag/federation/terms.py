@@ -38,6 +38,8 @@ class StudyTerms:
     """The name of the noise in the sites' answers, as audit logs have it; empty without differential privacy."""
     row_privacy: RowPrivacy | None = None
     """What each answer may reveal of one person; every answer is then charged to the table."""
+    experiments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By variable, the sites whose experiments may set or change it: they say less about it than the others."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) < len(self.sites):

@@ -152,6 +152,12 @@ class Study:
         """Return what a site's experiments set; None where the study has no experiments."""
         return self.site(site).interventions if self._has_experiments else None
 
+    def experimental_sites(self, name: str) -> tuple[str, ...]:
+        """Return the sites whose experiments set or changed a variable; or may, as a column names each row's."""
+        return tuple(
+            site.name for site in self.sites if site.interventions.column or name in site.interventions.experimental
+        )
+
     @property
     def _has_experiments(self) -> bool:
         return any(site.interventions != NO_INTERVENTIONS for site in self.sites)
