@@ -40,7 +40,7 @@ def mixed_graph(
         agrees = not causes[known.impossible.astype(bool)].any() and bool(causes[certain].all())
         return agrees and not (is_ancestral and (_on_a_path(causes) & bidirected_of(marks)).any())
 
-    marks = most_typical(admg_marks(directed, wins), is_allowed)
+    marks = most_typical(admg_marks(directed, wins.astype(np.int8)), is_allowed)
     strengths = np.where(wins, joined, np.maximum(scores, scores.T))
     return CausalGraph.from_marks(marks, columns, np.where(marks == ARROW, strengths, scores))
 
