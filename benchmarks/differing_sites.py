@@ -62,27 +62,30 @@ def _breaking(how: str) -> Callable[[int], Case]:
 
     Args:
         how: `slopes`: all slopes vary a little between sites; `devices`: at two of five sites a device stretches and
-            shifts three columns; `selected`: two sites see only rows in which one variable is above its median.
+            shifts three columns; `selected`: two sites see only rows in which one variable is above its median;
+            `device each`, `selected each`: at each site this happens to one variable, at no two to the same.
     """
     nodes, sites, rows = 10, 5, 400
+    everywhere = how.endswith("each")
 
     def draw(seed: int) -> Case:
         rng = np.random.default_rng([99, seed])
         graph = random_graph(rng, nodes, 15)
         weights = graph * rng.uniform(0.4, 1.2, graph.shape) * rng.choice([-1, 1], graph.shape)
-        deviations, touched = rng.uniform(0.7, 1.3, nodes), rng.choice(nodes, 3, replace=False)
+        deviations, touched = rng.uniform(0.7, 1.3, nodes), rng.choice(nodes, 5 if everywhere else 3, replace=False)
         tables, order = {}, causal_order(graph)
         for site in range(sites):
             own = weights + graph * rng.normal(0, 0.15 * (how == "slopes"), graph.shape)
-            differs = site >= sites - 2
+            differs = everywhere or site >= sites - 2
             values = np.zeros((2 * rows, nodes))
             for node in order:
                 values[:, node] = values @ own[:, node] + deviations[node] * rng.standard_normal(2 * rows)
-            if how == "selected" and differs:
+            if how.startswith("selected") and differs:
                 chosen = values[:, touched[site - sites]]
                 values = values[chosen > np.median(chosen)]
-            if how == "devices" and differs:
-                values[:, touched] = 1.5 * values[:, touched] + 1
+            if how.startswith("device") and differs:
+                stretched = touched[site - sites] if everywhere else touched
+                values[:, stretched] = 1.5 * values[:, stretched] + 1
             tables[f"site-{site}"] = pd.DataFrame(values[:rows], columns=[f"x{node}" for node in range(nodes)])
         return Case(tables, CausalGraph(graph, [f"x{node}" for node in range(nodes)]))
 
@@ -102,6 +105,8 @@ ROWS: dict[str, Callable[[int], Case]] = {
     "slopes vary a little everywhere": _breaking("slopes"),
     "devices stretch columns at two sites": _breaking("devices"),
     "rows selected at two sites": _breaking("selected"),
+    "a device stretches a column at each site": _breaking("device each"),
+    "rows selected at each site": _breaking("selected each"),
 }
 
 
