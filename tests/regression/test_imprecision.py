@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from feddag.regression.imprecision import (
+    SHARES,
     Separations,
     explained_by_errors,
+    most_by_errors,
     separations,
     surely_imprecise,
     surely_precise,
@@ -85,3 +87,19 @@ def test_an_edge_between_effects_of_imprecise_causes_is_explained_by_all_of_them
 
 def test_a_direct_effect_is_not_explained():
     assert not is_explained(two_effects_of_three(20_000, error=0.04, direct=0.7))
+
+
+@pytest.mark.parametrize("strength", [0.5, 2.0])
+def test_no_effect_of_a_cause_regains_more_than_small_errors_hide(strength):
+    rng = np.random.default_rng(0)
+    cause = rng.normal(size=100_000)
+    effect = strength * cause + rng.normal(size=len(cause))
+    measured = cause + np.sqrt(SHARES[0] / (1 - SHARES[0])) * rng.normal(size=len(cause))
+
+    def left(*columns: np.ndarray) -> float:
+        """Return what columns leave unexplained of the effect: half the logarithm of its variance."""
+        given = np.column_stack(columns)
+        return float(np.log((effect - given @ np.linalg.lstsq(given, effect, rcond=None)[0]).var()) / 2)
+
+    most = most_by_errors(np.log(effect.var()) / 2 - left(cause))
+    assert 0.9 * most < left(measured) - left(measured, cause) < 1.1 * most

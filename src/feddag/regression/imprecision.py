@@ -137,6 +137,16 @@ def explained_by_errors(
     ).reshape(len(edges), len(SHARES))
 
 
+def most_by_errors(evidence: float) -> float:
+    """Return the most log-evidence per row that others regain of a cause, if small errors hide a part of it.
+
+    Args:
+        evidence: What the cause tells about its effect, per row: half the logarithm of one plus its share of the
+            variance, in units of the noise. Errors leave so much of that share to others.
+    """
+    return 0.5 * float(np.log1p(SHARES[0] * np.expm1(2 * max(evidence, 0.0))))
+
+
 def _correlations(values: Float[np.ndarray, "row number"]) -> list[Float[np.ndarray, "number number"]]:
     """Return the correlations of the columns as they are, and bent."""
     found = []

@@ -314,3 +314,25 @@ def test_doubt_opens_all_edges_into_a_variable_and_no_others():
 
 def test_the_warning_is_public():
     assert issubclass(feddag.AssumptionWarning, UserWarning)
+
+
+def bent_effects(seed: int) -> pd.DataFrame:
+    """Draw two curved effects of a cause that is measured with an error: each tells what the error hides."""
+    rng = np.random.default_rng(seed)
+    cause, first, second, error = rng.normal(size=(4, 1500))
+    columns = {
+        "measured": cause + 0.22 * error,
+        "first": np.sin(1.5 * cause) + 0.3 * first,
+        "second": np.cos(1.5 * cause) + 0.3 * second,
+    }
+    return pd.DataFrame(columns)
+
+
+def test_an_edge_that_tells_less_than_errors_of_another_cause_would_hide_is_not_sure():
+    learned = EvidenceSearch(restarts=0).fit([bent_effects(seed) for seed in range(3)])
+    evidence = learned.edge_evidence_
+    between = evidence[[{*edge} == {"first", "second"} for edge in zip(evidence.cause, evidence.effect, strict=True)]]
+    assert (between.absent > 3 * between.absent_error).all()
+    assert len(between) == 1
+    assert not between.present.any()
+    assert evidence.present.sum() == 2

@@ -23,7 +23,7 @@ from feddag.learners.search.ancestral_search import find_pag
 from feddag.learners.search.checks import Checks
 from feddag.learners.search.common_scores import AutoScores, CommonScores
 from feddag.learners.search.confounding import mark_confounding
-from feddag.learners.search.directions import Directions, Edge, weigh
+from feddag.learners.search.directions import Directions, Edge, doubt_outshone, weigh
 from feddag.learners.search.equivalents import refine_class
 from feddag.learners.search.groups import FEWEST, Groups, find_groups
 from feddag.learners.search.order_search import OrderSearch, random_moves
@@ -200,6 +200,8 @@ class SearchCoordinator:
     ) -> Directions:
         """Say which edges of a graph a hidden common cause may explain."""
         self._stage = "hidden causes"
+        if not self._equal_noise:
+            directions = doubt_outshone(dag, directions, self.scores, self._knowledge)
         marked = mark_confounding(
             dag,
             directions,

@@ -33,6 +33,7 @@ from feddag.learners.search.scores import (
     Scores,
     families_of,
 )
+from feddag.regression.imprecision import most_by_errors
 
 Change = dict[Family, int]
 """Families that come (1) and go (-1)."""
@@ -283,6 +284,25 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     dependent = suspected(dag, graph, otherwise, scores)
     graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def doubt_outshone(dag: Graph, directions: Directions, scores: Scores, knowledge: Knowledge) -> Directions:
+    """Doubt edges that tell less than small errors of measurement of other causes would leave to be told.
+
+    That is asked of causes that have an edge to the edge's own, and of continuous variables.
+    """
+    adjacent, numbers = dag | dag.T, {*range(len(dag))} - {*scores.discrete}
+    absent = {(i, j): each / scores.rows for i, j, each, *_ in directions.evidence if {i, j} <= numbers}
+    left = {
+        (i, j): sum(most_by_errors(absent[k, j]) for k in np.flatnonzero(adjacent[i]).tolist() if (k, j) in absent)
+        for i, j in absent
+    }
+    evidence = []
+    for each in directions.evidence:
+        edge = each.cause, each.effect
+        is_slight = edge in absent and absent[edge] < left[edge] and not knowledge.required[edge[1]] >> edge[0] & 1
+        evidence.append(each.decided(directions.graph, present=each.present and not is_slight))
+    return Directions(directions.graph, evidence)
 
 
 def _sources(dag: Graph, scores: Scores, compared: Sequence[Compared]) -> list[str]:
