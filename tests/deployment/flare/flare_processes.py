@@ -31,7 +31,7 @@ from feddag.federation.journal import Journal
 from feddag.federation.policy import SHARING
 from feddag.study import Study
 
-PATIENCE = 600.0
+PATIENCE = 1200.0
 """Seconds until a test gives up; nothing depends on how many it takes."""
 
 

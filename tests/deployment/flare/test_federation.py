@@ -69,6 +69,11 @@ def test_no_value_of_any_table_is_on_the_server_s_or_the_analyst_s_disk(finished
             assert repr(float(value)).encode() not in stored
 
 
+def test_the_analyst_reads_that_the_study_starts_before_it_has_begun(finished):
+    log = finished.log("analyst")
+    assert all(name in log[log.index("Starting at") : log.index("4 of 4 sites take part")] for name in finished.names)
+
+
 def test_the_status_names_every_site(finished):
     shown = finished.command("federation", "status", "--kit", finished.kits["analyst"])
     assert shown.returncode == 0

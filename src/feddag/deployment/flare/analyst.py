@@ -165,6 +165,7 @@ class Analyst:
             time.sleep(_POLL)
 
     def _submit(self, sites: list[str]) -> str:
+        self._show(f"Starting at {', '.join(sites)}")  # which takes FLARE some seconds
         terms = self._study.federation
         with TemporaryDirectory() as folder:
             job = Path(folder) / self._study.name
