@@ -1,4 +1,4 @@
-"""Rows drawn again: whoever knows how often each row counts in each of many sums can solve them for the rows.
+"""Halves of the rows: whoever knows which rows count in each of many sums can solve them for the rows.
 
 The server keeps to the study, and solves what it is told. It knows how many rows each site has.
 """
@@ -15,7 +15,7 @@ from feddag.deployment import site as site_builder
 from feddag.deployment.study_tasks import federated_learner, study_replicates
 from feddag.federation.arrays import under
 from feddag.silos import Silo
-from feddag.trust.stability import draw_again
+from feddag.trust.stability import draw_half
 
 ROWS = (12, 10, 11)
 REPLICATES = 50
@@ -27,7 +27,7 @@ def known_draws(folder: Path) -> Result:
     server = HostileServer(Sites(folder, NOTEARS, tables, more=f"[trust]\nbootstraps = {REPLICATES}\n"))
     assert server.join()
     server.go_on_until(lambda task: task.name == "stability.replicates")
-    counts, total = _multiplicities(server), sum(ROWS)
+    counts, total = _multiplicities(server), sum((rows + 1) // 2 for rows in ROWS)
     first = _numbers(server.go_on(), "moments_sums", "sum")
     second = server.go_on()
     centre = np.array([second.task.arrays[f"{k}/moments_products/mean"] for k in range(REPLICATES)])
@@ -47,7 +47,7 @@ def _numbers(released: Released, task: str, name: str) -> np.ndarray:
 def _fix_levels(values: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return rows that are known but for one number for each site and column, as are their squares.
 
-    Every draw of a site has as many rows as the site, so sums do not tell the site's mean. With values x + s their
+    All draws of a site have as many rows, so sums do not tell the site's mean. With values x + s their
     squares are x² + 2sx and a constant: a straight line in x, whose slope is 2s.
     """
     found = values.copy()
@@ -59,7 +59,7 @@ def _fix_levels(values: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 
 def _multiplicities(server: HostileServer) -> np.ndarray:
-    """Return how often each row of each site counts in each replicate, if sites draw by the seed of the study."""
+    """Return which rows of each site count in each replicate, if sites draw by the seed of the study."""
     study = server.sites.study
     replicates = study_replicates(study, federated_learner(study))
     assert replicates is not None
@@ -68,7 +68,7 @@ def _multiplicities(server: HostileServer) -> np.ndarray:
         start = sum(ROWS[:position])
         numbered = Silo("any", ("row", "again"), np.arange(2.0 * rows).reshape(rows, 2))
         for replicate in range(REPLICATES):
-            drawn = draw_again(numbered, (replicates.seed, replicate, position)).values[:, 0] / 2
+            drawn = draw_half(numbered, (replicates.seed, replicate, position)).values[:, 0] / 2
             counts[replicate, start : start + rows] = np.bincount(drawn.astype(int), minlength=rows)
     return counts
 

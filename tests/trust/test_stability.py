@@ -8,7 +8,7 @@ import feddag
 from feddag import FeddagError
 from feddag.silos import Silo
 from feddag.trust import Stability, edge_stability
-from feddag.trust.stability import draw_again, share
+from feddag.trust.stability import draw_half, share
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +114,12 @@ def test_a_number_of_participants_is_lowered_where_a_site_is_left_out(simulation
     assert learner.participation == 3
 
 
-def test_rows_are_drawn_within_the_site_and_never_make_a_column_constant():
+def test_half_of_the_rows_are_drawn_none_twice_and_never_make_a_column_constant():
     values = np.column_stack([np.arange(10.0), np.eye(10)[0]])
     for seed in range(20):
-        found = draw_again(Silo("here", ("a", "rare"), values), (0, seed)).values
+        found = draw_half(Silo("here", ("a", "rare"), values), (0, seed)).values
         assert set(map(tuple, found)) <= set(map(tuple, values))
+        assert len(found) == len(set(map(tuple, found))) == 5
         assert len(set(found[:, 1])) == 2
 
 

@@ -208,7 +208,7 @@ def stability(
     run: Annotated[Path, RUN],
     *,
     kit: Annotated[Path, KIT],
-    bootstraps: Annotated[int, typer.Option(min=1, help="How many times sites draw their rows again.")] = 50,
+    bootstraps: Annotated[int, typer.Option(min=1, help="How many times sites draw half of their rows.")] = 50,
     leave_one_out: Annotated[
         bool,
         typer.Option(
@@ -218,7 +218,7 @@ def stability(
     proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
-    """Has the sites draw their rows again, each its own, and learn from these, all draws side by side. It is a further
+    """Has the sites draw half of their rows, each its own, and learn from these, all draws side by side. It is a further
     study on the same kits: each site takes part if its policy says so, or once it has accepted it (feddag kit accept).
     The fit runs again first; numbers that have left a site before are not counted twice.
 

@@ -42,14 +42,14 @@ def stability(
         ),
     ],
     *,
-    bootstraps: Annotated[int, typer.Option(help="How many times every site draws its rows again.")] = 20,
+    bootstraps: Annotated[int, typer.Option(help="How many times every site draws half of its rows.")] = 20,
     jobs: Annotated[int, typer.Option(help="Processes that the replicates are spread over.")] = 2,
     data: LocalTables = None,
     learning: LearnOptions,
     given: dict[str, Any],
 ) -> None:
-    """Learns the run's graph again and again, with its method and parameters: from rows that every site draws again
-    with replacement, and without each site in turn. Writes stability.csv, how often each edge and its direction come
+    """Learns the run's graph again and again, with its method and parameters: from half of the rows of every
+    site, drawn by chance, and without each site in turn. Writes stability.csv, how often each edge and its direction come
     back and which sites it depends on, and mechanisms.csv, how well each variable's causes explain it at each site and
     where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's folder.
 
@@ -89,7 +89,7 @@ def _show_stability(run: Run, data: Sequence[str], *, bootstraps: int, jobs: int
         ),
     )
     mechanisms, console = run.mechanisms(), stdout()
-    console.print(f"Of {bootstraps} graphs learned from rows drawn again, with bounds of 95 % confidence:")
+    console.print(f"Of {bootstraps} graphs learned from half of the rows, with bounds of 95 % confidence:")
     console.print(edge_table(found.edges()))
     _print_mechanisms(mechanisms)
     console.print(f"Written into {run.folder}: stability.csv, mechanisms.csv", markup=False, soft_wrap=True)

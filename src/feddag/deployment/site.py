@@ -143,7 +143,7 @@ def build_site(
 
 
 def draws_secret(folder: Path) -> bytes:
-    """Return what decides which rows a site draws again in a study: made at the site, and kept there over restarts."""
+    """Return what decides which rows a site draws in a study: made at the site, and kept there over restarts."""
     path = folder / _SECRET
     if not path.exists():
         with atomic_write(path, "wb") as stream:

@@ -204,7 +204,7 @@ def _trust(run: Run, drawing: GraphDrawing) -> list[Block]:
             words = "How well the graph predicts rows held out, compared with others"
             blocks += [Subheading(words), Table.of(words, map(asdict, assessment.held_out))]
     for words, text, table in (
-        ("How often each edge comes back when every site draws its rows again", "", run.stability_table()),
+        ("How often each edge comes back when every site draws half of its rows", "", run.stability_table()),
         ("How well its causes explain each variable, and whether sites differ in that", "", run.mechanisms_table()),
         (
             "By how much a variable changes another in all, if the graph is right",

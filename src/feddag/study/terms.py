@@ -92,7 +92,7 @@ class TrustTerms:
     assess: bool
     """Off by default: it needs further sums, of moments of all variables and of scores of graphs."""
     bootstraps: int = 0
-    """How many times every site draws its rows again, for the graph's stability."""
+    """How many times every site draws half of its rows, for the graph's stability."""
     leave_one_out: bool = False
     """Whether the graph is learned without each site, too: such sums, held against the others, tell about one site."""
     mechanisms: bool = False

@@ -24,18 +24,18 @@ from feddag.graphs import Adjacency
 from feddag.learners.federated import FederatedLearner
 from feddag.learners.status import Progress, Status
 from feddag.silos import Silo
-from feddag.trust.stability import Replicate, Stability, draw_again
+from feddag.trust.stability import Replicate, Stability, draw_half
 
 REPLICATE_TASKS = (
     TaskSpec(
         "stability.replicates",
-        "What the method asks, of rows that the site has drawn again with replacement, for many draws at once",
-        {"*": Output("what the method's own tasks disclose, of rows that were drawn again", None)},
+        "What the method asks, of half of the site's rows, drawn by the site, for many draws at once",
+        {"*": Output("what the method's own tasks disclose, of rows that the site has drawn", None)},
     ),
     TaskSpec(
         "stability.subsets",
         "The same in sums without some sites: with the sums of all sites, they tell about those that are left out",
-        {"*": Output("what the method's own tasks disclose, of rows that were drawn again", None)},
+        {"*": Output("what the method's own tasks disclose, of rows that the site has drawn", None)},
         every_site=False,
     ),
 )
@@ -101,7 +101,7 @@ class Replicates:
         replicate = self.wanted[lane]
         if replicate.kind == "bootstrap":
             words = np.frombuffer(hashlib.sha256(secret).digest(), dtype="<u4").tolist() if secret else [self.seed]
-            return self.learner.site(draw_again(silo, (*words, replicate.number, position)), position)
+            return self.learner.site(draw_half(silo, (*words, replicate.number, position)), position)
         members = self.members(replicate)
         return self.learner.with_sites(len(members)).site(silo, members.index(position))
 
@@ -119,7 +119,7 @@ class Replicates:
 
         lanes = [Lane(self.members(each), partial(self._graph, each)) for each in wanted]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AssumptionWarning)  # rows drawn twice depend on each other
+            warnings.simplefilter("ignore", AssumptionWarning)  # that of the graph itself is enough
             for block in _blocks(lanes):
                 graphs += run_side_by_side(
                     federation, *self.task_specs(), block, maximum_weight=maximum_weight, advance=advance

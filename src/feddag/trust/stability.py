@@ -1,7 +1,8 @@
 """Whether the graph would be the same with other rows, or without one of the sites.
 
-Each site draws its rows again, with replacement, and the graph is learned again, many times; and once without each
-site. Replicates are independent, so they run side by side, each is kept in a file as soon as it is there, and a later
+Each site draws half of its rows, and the graph is learned again, many times; and once without each site. A half says
+as much about chance as all rows drawn with replacement do, and repeats no row: rows that occur twice depend on each
+other, which methods take for a sign of something. Replicates are independent, so they run side by side, each is kept in a file as soon as it is there, and a later
 call goes on from these.
 """
 
@@ -184,12 +185,12 @@ def edge_stability(
     folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Stability:
-    """Learn again and again, as `learner` did, from rows drawn again at every site and without each site.
+    """Learn again and again, as `learner` did, from half of the rows of every site, and without each site.
 
     Args:
         learner: Fitted; it stays as it is.
         silos: The tables that it learned from.
-        bootstraps: How many times rows are drawn.
+        bootstraps: How many times halves are drawn.
         jobs: Processes that replicates are spread over. Their number changes nothing but the time.
         seed: The seed of the draws. A replicate depends on it and on its own number, not on how many there are.
         folder: Where finished replicates are kept. Those that are there already, of the same data, parameters and seed,
@@ -247,7 +248,7 @@ class _Kept:
             save_checkpoint(self.folder / replicate.file_name, self._document(), {"adjacency": graph})
 
     def _document(self) -> dict[str, Any]:
-        return {"fingerprint": self.fingerprint, "seed": self.seed}
+        return {"fingerprint": self.fingerprint, "seed": self.seed, "drawn": "halves"}
 
 
 def _learn(
@@ -269,23 +270,23 @@ def _replicate(
     if in_a_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to decide about
     if which.kind == "bootstrap":
-        tables = [draw_again(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
+        tables = [draw_half(silo, (seed, which.number, position)) for position, silo in enumerate(silos)]
     else:
         tables = silos.subset(position for position in range(len(silos)) if position != which.number)
     learner = learner.with_sites(len(tables))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AssumptionWarning)  # rows drawn twice depend on each other
+        warnings.simplefilter("ignore", AssumptionWarning)  # that of the graph itself is enough
         return which, learner.fit(tables).graph_.reordered(silos[0].columns).adjacency
 
 
-def draw_again(silo: Silo, seed: Sequence[int]) -> Silo:
-    """Draw as many rows as there are, with replacement, such that no column becomes constant.
+def draw_half(silo: Silo, seed: Sequence[int]) -> Silo:
+    """Draw half of the rows, in their order, such that no column becomes constant.
 
     Nor does a level become rarer than the site's rule `minimum_cell` allows: it may be in no draw at all.
     """
     draw, varies = np.random.default_rng(seed), np.zeros(len(silo.columns), dtype=bool)
     for _ in range(_MOST_DRAWS):
-        drawn = silo.with_rows(draw.integers(silo.rows, size=silo.rows))
+        drawn = silo.with_rows(np.sort(draw.permutation(silo.rows)[: (silo.rows + 1) // 2]))
         varies = (drawn.values != drawn.values[0]).any(axis=0)
         if silo.targets is not None:
             varies |= silo.targets.all(axis=0)
@@ -294,8 +295,8 @@ def draw_again(silo: Silo, seed: Sequence[int]) -> Silo:
             return drawn
     constant = silo.columns[int(varies.argmin())]
     raise FeddagError(
-        f"Site {silo.name!r}: column {constant!r} hardly varies, and rows drawn again make it constant, or one "
-        "of its levels rarer than the site allows. Drop it."
+        f"Site {silo.name!r}: column {constant!r} hardly varies, and half of the rows make it constant, or one of "
+        "its levels rarer than the site allows. Drop it."
     )
 
 

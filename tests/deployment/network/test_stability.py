@@ -101,6 +101,6 @@ def test_a_site_s_log_says_in_plain_words_what_replicates_take(finished):
     log = verify(audit_log(net.memory(NAMES[0])))
     sent = {flow.task: flow for flow in log.flows if flow.direction == "out"}["stability.replicates"]
     words = log.disclosures["stability.replicates"]
-    assert "drawn again" in words.summary
+    assert "half of the site's rows" in words.summary
     assert all(words.describe(array) for array in sent.arrays)
     assert (sent.protection, sent.sites) == ("secure sum", 4)
