@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from endpoints_by_call import NAMES, SIMULATION, Net, lose
+from endpoints_by_call import NAMES, SIMULATION, Net, from_round, lose
 
 from feddag import FeddagError
 from feddag.federation.audit import read_entries
@@ -108,6 +108,19 @@ def test_the_noise_of_the_quorum_suffices_when_a_site_is_lost(tmp_path, request_
         assert plan.shares == 2  # one of the three knows its own share
         precision += (plan.share_deviation * np.sqrt(2) / plan.sensitivity) ** -2
     assert epsilon_for(precision**-0.5, 1e-6) <= EPSILON
+
+
+def test_a_site_that_is_lost_between_the_releases_must_come_back(tmp_path):
+    """Sums of four sites and of three would tell about one; what was released is not released again."""
+    net = Net(tmp_path, private_study())
+    net.before = lose("work", NAMES[2], when=from_round(1))
+    with pytest.raises((FeddagError, PausedError)):
+        net.learn()
+    first = releases(net, NAMES[0])
+    net.let_through()
+    net.learn()
+    assert len(releases(net, NAMES[0])) == 2
+    assert releases(net, NAMES[0])[:1] == first[:1]
 
 
 def test_a_ledger_restored_from_a_backup_is_found_out(tmp_path):
