@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
     tables: Any
     truth: CausalGraph
-    interventions: Mapping[str, list[str]] | None = None
+    interventions: Mapping[str, Any] | None = None
 
 
 def _simulated(nodes: int, edges: int, sites: int, rows: int, **options: Any) -> Callable[[int], Case]:
@@ -110,15 +110,22 @@ ROWS: dict[str, Callable[[int], Case]] = {
 }
 
 
-def sachs(folder: Path, *, targets: bool) -> Case:
+SACHS = ("Sachs", "Sachs without targets", "Sachs, logarithms, targets changed")
+
+
+def sachs(folder: Path, name: str) -> Case:
     """Read the nine conditions, with or without the targets of their reagents."""
     tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("[1-9]*.csv"))}
+    if "logarithms" in name:
+        tables = {condition: np.log(table) for condition, table in tables.items()}
     names = tables[next(iter(tables))].columns.tolist()
     adjacency = pd.DataFrame(0, names, names)
     for cause, effect in pd.read_csv(folder / "truth_edges.csv").itertuples(index=False):
         adjacency.loc[cause, effect] = 1
-    declared = {name: [SACHS_TARGETS[name[0]]] for name in tables if name[0] in SACHS_TARGETS}
-    return Case(tables, CausalGraph(adjacency.to_numpy(), names), declared if targets else None)
+    declared: dict[str, Any] = {each: [SACHS_TARGETS[each[0]]] for each in tables if each[0] in SACHS_TARGETS}
+    if "changed" in name:
+        declared = {condition: {"changed": targets} for condition, targets in declared.items()}
+    return Case(tables, CausalGraph(adjacency.to_numpy(), names), None if "without" in name else declared)
 
 
 def _search(case: Case, sharing: Sharing) -> CausalGraph:
@@ -229,7 +236,7 @@ def main() -> None:
     parser.add_argument("--sharing", nargs="*", default=["graph"])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
-    parser.add_argument("--rows", nargs="+", default=[*ROWS, "Sachs", "Sachs without targets"])
+    parser.add_argument("--rows", nargs="+", default=[*ROWS, *SACHS])
     parser.add_argument("--sachs", type=Path, default=Path(feddag.__file__).parent / "silos/real/data/sachs")
     parser.add_argument("--groups", action="store_true")
     given = parser.parse_args()
@@ -240,11 +247,7 @@ def main() -> None:
         return
     for name in given.rows:
         for method in [*given.sharing, *given.peers]:
-            cases = (
-                [sachs(given.sachs, targets=name == "Sachs")]
-                if name.startswith("Sachs")
-                else [ROWS[name](seed) for seed in given.seeds]
-            )
+            cases = [sachs(given.sachs, name)] if name in SACHS else [ROWS[name](seed) for seed in given.seeds]
             found = pd.DataFrame([measure(case, method) for case in cases])
             sums, means = found.sum(), found.mean()
             print(
