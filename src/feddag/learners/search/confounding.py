@@ -49,7 +49,7 @@ _INDEPENDENT = 1 / 30
 _LEAST_TOLD = 10.0
 """Log-evidence that noise must tell: where it tells nothing, priors of both directions still differ by a little."""
 _CLEAR = 5.0
-"""Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
+"""Standard errors by which noise tells a direction so clearly that nobody asks once more."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
 _SUSPECT = 1.0
@@ -140,7 +140,7 @@ def _is_told(turned: Compared, confidence: float) -> bool:
 
 
 def _is_clear(turned: Compared) -> bool:
-    """Say whether noise tells the direction so clearly that errors of measurement do not explain the edge."""
+    """Say whether noise tells the direction so clearly that nobody asks once more."""
     return turned.worse > _CLEAR * turned.error
 
 
