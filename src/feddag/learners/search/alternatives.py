@@ -3,7 +3,7 @@
 Such a graph may be one of the same equivalence class; the same graph with this edge reversed, where that makes no
 cycle; one in which one of the two has moved past the other in the order, and those whom that concerns pick their
 parents anew; what hill climbing makes of these while the edge stays reversed; or what was found so for another edge.
-All that is by coarse scores, and of the best of these graphs the joint scores decide.
+All that is by coarse scores, and of the best of these graphs, and of the first two always, the joint scores decide.
 
 Then one graph leads to the next. Where a graph with one edge reversed is nearly as good, a further edge may be easy to
 reverse in it that is hard to reverse in the first: a chain of effects turns round edge by edge. So each edge is

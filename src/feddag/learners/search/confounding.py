@@ -53,7 +53,7 @@ _LEAST_SHOWN = 20.0
 _BY_CHANCE = 2.0
 """Log-evidence that the shapes of normal noise seem to tell at one site."""
 _CLEAR = 5.0
-"""Standard errors by which noise must tell a direction so that errors of measurement do not explain the edge."""
+"""Standard errors by which noise tells a direction so clearly that nobody asks once more."""
 _DEPENDENT = 3.0
 """Standard deviations beyond chance from which on residuals surely go together."""
 _SUSPECT = 1.0
@@ -156,7 +156,7 @@ def _experiments_tell(turned: Compared) -> bool:
 
 
 def _is_clear(turned: Compared) -> bool:
-    """Say whether noise tells the direction so clearly that errors of measurement do not explain the edge."""
+    """Say whether noise tells the direction so clearly that nobody asks once more."""
     return turned.worse > _CLEAR * turned.error
 
 
