@@ -16,12 +16,11 @@ from feddag.deployment.engines import engine
 from feddag.deployment.logs import LogFormat, speaker
 from feddag.deployment.preflight import check_network, describe_terms
 from feddag.deployment.service import absolute, systemd_unit
-from feddag.deployment.site import check_site, released_before
+from feddag.deployment.site import changed_table, check_site, released_before
 from feddag.deployment.study_tasks import study_tasks
 from feddag.disclosure import Disclosure, check_budget, disclose_quickly, figures
 from feddag.disclosure.kept import keep, kept_for
 from feddag.errors import FeddagError
-from feddag.federation.last_answer import read_last_answer
 from feddag.federation.policy import Policy
 from feddag.federation.site_endpoint import audit_log
 from feddag.silos import Silo
@@ -63,7 +62,6 @@ def site(
     check_network(study)
     check_site(study, silo, rules)
     memory = opened.memory(study)
-    read_last_answer(memory, silo, study.digest)
     identity = opened.identity()
     say(
         f"Site {opened.name!r} of the study {study.name!r} ({study.digest[:12]}…): {silo.rows} rows of "
@@ -74,7 +72,7 @@ def site(
         say(f"  {line}")
     if forbidden := rules.forbidden(study_tasks(study)):
         say(f"Warning: {rules.source} does not allow {', '.join(forbidden)}, so that the graph will not be assessed.")
-    for warning in table_warnings([silo]):
+    for warning in [*changed_table(study, silo, memory), *table_warnings([silo])]:
         say(f"Warning: {warning}")
     try:
         found = _disclosure(study, silo, memory, rules, say)

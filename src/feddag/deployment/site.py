@@ -28,6 +28,7 @@ from feddag.errors import FeddagError
 from feddag.federation.arrays import prefixed, under
 from feddag.federation.differential_privacy import Accountant, PrivateSite, noise_multiplier_for
 from feddag.federation.identities import SiteIdentity
+from feddag.federation.last_answer import read_last_answer
 from feddag.federation.policy import Policy
 from feddag.federation.protocol import Answer, Arrays, Federation, Site, Task
 from feddag.federation.side_by_side import JointSite
@@ -86,6 +87,15 @@ def check_site(study: Study, silo: Silo, policy: Policy) -> None:
         policy.check_row_privacy(row_privacy)
     check_experiments(study, fewest)
     check_cells(study, silo, policy)
+
+
+def changed_table(study: Study, silo: Silo, memory: Path) -> list[str]:
+    """Warn of another table than that with which a study has begun; other studies may be about it."""
+    try:
+        read_last_answer(memory, silo, study.digest)
+    except FeddagError as error:
+        return [f"{error}. This site refuses what the study {study.name!r} asks, and takes part in others alone."]
+    return []
 
 
 def _check_groups(study: Study, silo: Silo, policy: Policy) -> None:

@@ -123,7 +123,7 @@ def test_an_analyst_who_is_killed_goes_on_with_the_same_command(federation):
     assert_ended_in_the_same_numbers(federation)
 
 
-def test_a_site_whose_data_changed_does_not_start_and_the_study_waits_until_they_are_restored(federation):
+def test_a_site_whose_data_changed_is_told_so_and_so_is_the_analyst(federation):
     federation = federation(ALL_SITES)
     analyst = under_way(federation)
     site = federation.names[0]
@@ -132,11 +132,14 @@ def test_a_site_whose_data_changed_does_not_start_and_the_study_waits_until_they
     original = table.read_text()
     table.write_text("\n".join(original.splitlines()[:-1]) + "\n")
     federation.start(site)
-    assert federation.processes.pop(site).wait(PATIENCE) == 2
+    wait_until(lambda: "Warning: Site" in federation.log(site), federation.processes[site])  # before it is asked
+    assert analyst.wait(PATIENCE) == 2
+    assert f"{site}: its own log says why" in federation.log("analyst")
     assert "the data have changed since the study began" in federation.log(site)
+    federation.stop(site)
     table.write_text(original)
     federation.start(site)
-    assert analyst.wait(PATIENCE) == 0, federation.log("analyst")
+    assert federation.run().wait(PATIENCE) == 0, federation.log("analyst")
     assert_ended_in_the_same_numbers(federation)
 
 

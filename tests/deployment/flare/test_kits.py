@@ -20,7 +20,7 @@ from flare_processes import Federation
 from typer.testing import CliRunner
 
 import feddag
-from feddag import FeddagError, simulate
+from feddag import FeddagError
 from feddag.cli import app
 from feddag.deployment.flare.daemon import TellingConnection
 from feddag.deployment.flare.environment import KIT
@@ -36,9 +36,7 @@ from feddag.deployment.flare.provisioning import (
     revoke,
 )
 from feddag.deployment.requests import Keys, Request, SignedKit
-from feddag.federation.checkpoint import save_checkpoint
 from feddag.federation.identities import Authority, public_identity
-from feddag.federation.last_answer import STATE
 
 SITES = ("basel", "bern", "lyon")
 
@@ -415,18 +413,6 @@ def test_identities_are_shown_and_forgotten_by_name(world):
     refused = run("kit", "identities", "--kit", world.own["basel"], "--forget", "bern")
     assert refused.exit_code == 2
     assert "No identity of 'bern' is known here. Known are lyon" in refused.stderr
-
-
-def test_a_site_does_not_start_with_another_table_than_that_with_which_the_study_began(world):
-    kit = install(world.kits["basel"], world.own["basel"])
-    save_checkpoint(kit.memory(kit.study()) / STATE, {"data": "the digest of another table"}, {})
-    table = world.folder / "basel.csv"
-    simulate(2, mechanism="linear", sites=2, rows=50).silos[0].to_frame().set_axis(["age", "dose"], axis=1).to_csv(
-        table
-    )
-    refused = run("site", "--kit", kit.folder, "--data", table)
-    assert refused.exit_code == 2
-    assert "the data have changed since the study began. Restore them" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from endpoints_by_call import AUTHORITY, LINEAR, NAMES, SIMULATION, Net, study_o
 
 import feddag.federation.site_endpoint as module
 from feddag import FeddagError
+from feddag.deployment.site import changed_table
 from feddag.federation.journal import Entry, Journal
 from feddag.federation.protocol import Answer
 from feddag.federation.refusals import Refusal
@@ -29,6 +30,9 @@ def test_a_site_whose_data_changed_takes_no_part_until_they_are_restored(net):
     changed = type(silo)(silo.name, silo.columns, silo.values + 1)
     with pytest.raises(FeddagError, match=r"'site-01': the data have changed since the study began\. Restore them"):
         net.start(changed)
+    (warning,) = changed_table(net.study, changed, net.memory(NAMES[0]))
+    assert "the data have changed since the study began" in warning
+    assert changed_table(net.study, silo, net.memory(NAMES[0])) == []
     net.start(silo)
     np.testing.assert_array_equal(net.learn()[0].edge_scores_, learner.edge_scores_)
 
