@@ -218,9 +218,9 @@ def stability(
     proxy: ProxyOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
 ) -> None:
-    """Has the sites draw half of their rows, each its own, and learn from these, all draws side by side. It is a further
-    study on the same kits: each site takes part if its policy says so, or once it has accepted it (feddag kit accept).
-    The fit runs again first; numbers that have left a site before are not counted twice.
+    """Has the sites draw half of their rows, each its own, and learn from these, all draws side by side. It is a
+    further study on the same kits: each site takes part if its policy says so, or once it has accepted it (feddag kit
+    accept). The fit runs again first; numbers that have left a site before are not counted twice.
 
     Example: feddag federation stability run --kit kits/analyst --bootstraps 50
     """

@@ -48,10 +48,11 @@ def stability(
     learning: LearnOptions,
     given: dict[str, Any],
 ) -> None:
-    """Learns the run's graph again and again, with its method and parameters: from half of the rows of every
-    site, drawn by chance, and without each site in turn. Writes stability.csv, how often each edge and its direction come
+    """Learns the run's graph again and again, with its method and parameters: from half of the rows of every site,
+    drawn by chance, and without each site in turn. Writes stability.csv, how often each edge and its direction come
     back and which sites it depends on, and mechanisms.csv, how well each variable's causes explain it at each site and
-    where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's folder.
+    where sites differ. If it was interrupted, call it again: replicates that are finished are kept in the run's
+    folder.
 
     Given tables instead of a run, it first learns the graph into a new run, with the options of feddag learn.
 
