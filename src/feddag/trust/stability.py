@@ -2,8 +2,8 @@
 
 Each site draws half of its rows, and the graph is learned again, many times; and once without each site. A half says
 as much about chance as all rows drawn with replacement do, and repeats no row: rows that occur twice depend on each
-other, which methods take for a sign of something. Replicates are independent, so they run side by side, each is kept in a file as soon as it is there, and a later
-call goes on from these.
+other, which methods take for a sign of something. Replicates are independent, so they run side by side, each is kept in
+a file as soon as it is there, and a later call goes on from these.
 """
 
 from __future__ import annotations
