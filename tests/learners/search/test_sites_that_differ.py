@@ -35,6 +35,7 @@ def test_many_changes_at_the_same_sites_come_together():
 
 def test_sites_differ_one_by_one_if_many_do_and_each_in_one_variable_alone():
     assert _differences(np.eye(5, 10)).one_by_one
+    assert _differences(np.eye(5, 10))._replace(at_once=np.array(1e-7)).one_by_one  # of a secure sum
     assert not _differences(np.eye(3, 10)).one_by_one
     two_at_once = np.eye(5, 10)
     two_at_once[0, 9] = 1

@@ -50,8 +50,8 @@ class Differences(NamedTuple):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether many sites differ, and each of them in one variable alone."""
-        return bool(self.at_once == 0 and self.sites.sum() >= _MANY)
+        """Whether many sites differ, and each of them in one variable alone; a secure sum adds a little."""
+        return bool(self.at_once < 0.5 and self.sites.sum() >= _MANY)
 
     def come_together(self, sites: int) -> bool:
         """Say whether the same sites differ in several variables at once, more often than by chance."""
