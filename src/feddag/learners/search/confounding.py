@@ -17,11 +17,12 @@ is hidden: residuals go together a little, too, where the mechanism or its noise
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from jaxtyping import Float
 
 from feddag.graphs.marks import ARROW, TAIL
 from feddag.learners.knowledge import Knowledge
@@ -110,25 +111,33 @@ def mark_confounding(
     by_noise |= by_experiments
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
+    likely = _find_likely(turned, together, [third for third in silent if third.edge not in by_noise])
+    imprecise = {edge for edge in evidence if explained[edge]}
+    suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
+    reliable = {
+        third
+        for third in telling
+        if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
+    }
+    ruled_out = _follow(dag, sure, independent, reliable, knowledge)
+    there = {edge for edge, each in evidence.items() if each.present} - imprecise
+    ruled_out |= _follow_rules(dag, sure, there, ruled_out, knowledge) - heard
+    states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
+    return directions.with_confounding(states, imprecise, together, knowledge)
+
+
+def _find_likely(
+    turned: Mapping[Edge, Compared], together: Float[np.ndarray, "node node"], silent: Iterable[_Third]
+) -> set[Edge]:
+    """Return the edges of which residuals surely go together, and those that a silent third variable speaks against."""
     likely = {
         edge
         for edge, each in turned.items()
         if deviations(together[edge]) > _DEPENDENT and not _is_slight(float(together[edge]), each)
     }
-    by_silence = [(node, edge) for node, edge in silent if edge not in by_noise]
-    likely |= {edge for node, (cause, effect) in by_silence for edge in ((cause, effect), (node, effect))}
-    imprecise = {edge for edge in evidence if explained[edge]}
-    suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
-    telling = {
-        third
-        for third in telling
-        if third.edge not in imprecise | suspect and (third.node, third.edge[0]) not in imprecise
-    }
-    ruled_out = _follow(dag, sure, independent, telling, knowledge)
-    there = {edge for edge, each in evidence.items() if each.present} - imprecise
-    ruled_out |= _follow_rules(dag, sure, there, ruled_out, knowledge) - heard
-    states = dict.fromkeys(ruled_out, RULED_OUT) | dict.fromkeys(likely, LIKELY)
-    return directions.with_confounding(states, imprecise, together, knowledge)
+    for node, (cause, effect) in silent:
+        likely |= {(cause, effect), (node, effect)}
+    return likely
 
 
 def _noise_tells(turned: Compared, together: float, confidence: float) -> bool:

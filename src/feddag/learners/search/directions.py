@@ -262,15 +262,9 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
         evidence.append(known)
-    # straight lines may cancel, and scores judge these rightly
-    curved = [
-        (i, j)
-        for (i, j), each in zip(edges, compared, strict=False)
-        if each.is_curved and not knowledge.required[j] >> i & 1
-    ]
-    for edge in find_contradictions(dag, curved, scores, least_evidence(confidence)):
-        doubtful.add(edge)
-        effect = edge[1]  # its causes may be others: no direction is sure that rests on them
+    contradicted = _find_contradicted(dag, dict(zip(edges, compared, strict=False)), scores, knowledge, confidence)
+    doubtful |= contradicted
+    for _, effect in contradicted:  # its causes may be others: no direction is sure that rests on them
         graph[effect] |= dag[:, effect] & ~knowledge.impossible[effect]
     evidence = [each._replace(present=each.present and (each.cause, each.effect) not in doubtful) for each in evidence]
     graph = _without_forced(graph)
@@ -284,6 +278,14 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     dependent = suspected(dag, graph, otherwise, scores)
     graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
     return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+
+
+def _find_contradicted(
+    dag: Graph, absent: Mapping[Edge, Compared], scores: Scores, knowledge: Knowledge, confidence: float
+) -> set[Edge]:
+    """Return the curved edges that independences contradict: straight lines may cancel, and scores judge these."""
+    curved = [(i, j) for (i, j), each in absent.items() if each.is_curved and not knowledge.required[j] >> i & 1]
+    return find_contradictions(dag, curved, scores, least_evidence(confidence))
 
 
 def doubt_outshone(dag: Graph, directions: Directions, scores: Scores, knowledge: Knowledge) -> Directions:
