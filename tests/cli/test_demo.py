@@ -64,6 +64,7 @@ def test_a_folder_with_content_is_left_alone(feddag, tmp_path):
 def test_an_impossible_option_is_told_in_one_line(feddag, tmp_path):
     result = feddag("demo", "--rows", 5, "--out", tmp_path / "demo")
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: Site 'site-01': 5 rows are too few. Give at least 10, or leave the site")
+    assert result.stderr.startswith("Error: Site 'site-01': 5 rows are too few. Site 'site-02':")
+    assert result.stderr.endswith("Give at least 10, or leave the site out.\n")
     assert result.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())

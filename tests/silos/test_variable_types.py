@@ -220,7 +220,7 @@ class TestAgreement:
         )
         assert message == (
             "Site 'south' has of another kind 'z' (categorical (a, b, c), not continuous), compared with site 'north'. "
-            "Give every site the same columns. Site 'east' lacks 'y' and has besides 'Y', compared with site 'north'. "
+            "Site 'east' lacks 'y' and has besides 'Y', compared with site 'north'. "
             "Give every site the same columns."
         )
 

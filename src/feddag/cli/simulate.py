@@ -85,10 +85,10 @@ def simulate(
         console.print(f"  truth.admg.csv: the same, with an edge <-> for each pair that hidden variables join: {pairs}")
         console.print("  truth.pag.csv: what data can show of it")
     console.print("  simulation.json: what was drawn")
-    options = " --latent allow" if simulation.hidden else ""
+    study, latent = "", " --latent allow" if simulation.hidden else ""
     if any(silo.is_target.any() for silo in simulation.silos):
         with atomic_write(out / "study.toml") as file:
             file.write(study_with_experiments("simulation", simulation.silos))
         console.print("  study.toml: which variables experiments set at which site")
-        options = f" --study {out}/study.toml{options}"
-    console.print(f"Learn it back with: feddag learn {out}/site-*.csv{options} --out RUN", markup=False)
+        study = f" --study {out}/study.toml"
+    console.print(f"Learn it back with: feddag learn{study} {out}/site-*.csv{latent} --out RUN", markup=False)
