@@ -157,9 +157,10 @@ timeout = 600                         # seconds that a site may take for a task
 # rounds = 60
 
 [trust]
-tables = true                         # before the fit: what is missing over all sites, and what looks unmeant
-assess = true                         # after it: sites hold the graph against rows that they set aside, which takes
-                                      # sums of moments and of scores. Neither goes with noise
+assess = true                         # sites hold the graph against rows that they set aside, which takes sums of
+                                      # moments and of scores; not with noise
+# tables = true                       # before the fit: what is missing over all sites, and what looks unmeant; who
+                                      # knows a whole table but one value can try values until the sums fit
 # bootstraps = 50                     # sites draw half of their rows, so often, to see how stable the graph is
 # leave_one_out = false               # learn without each site, too: needs minimum_sites = 1
 # mechanisms = true                   # how many sites differ in how causes act; continuous variables alone
