@@ -112,7 +112,7 @@ def mark_confounding(
     telling = {third for third, each in zip(apart, of_thirds, strict=False) if surely_worse(each.over_all, confidence)}
     silent = {third for third, each in zip(joined, of_thirds[len(apart) :], strict=True) if each.worse < 0}
     likely = _find_likely(turned, together, [third for third in silent if third.edge not in by_noise])
-    imprecise = {edge for edge in evidence if explained[edge]}
+    imprecise = {edge for edge in evidence if explained[edge] and edge not in directions.unseen_by_lines}
     suspect = {edge for edge in heard if deviations(together[edge]) > _SUSPECT}
     reliable = {
         third

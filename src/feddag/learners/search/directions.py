@@ -8,7 +8,7 @@ edge that it lacks is not surely there.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -81,8 +81,12 @@ class Compared(NamedTuple):
 
     def surely_worse_whatever_depends(self, confidence: float) -> bool:
         """Say whether the change is surely worse without what independences say."""
-        rest = self.worse - self.parts[SOURCES.index(BY_INDEPENDENCE)]
-        return self._replace(worse=rest).surely_worse(confidence)
+        return self._replace(worse=self.worse - self.of_lines).surely_worse(confidence)
+
+    @property
+    def of_lines(self) -> float:
+        """The part that straight lines with normal noise tell."""
+        return self.parts[SOURCES.index(BY_INDEPENDENCE)]
 
     @property
     def is_curved(self) -> bool:
@@ -138,6 +142,8 @@ class Directions:
 
     graph: Graph
     evidence: list[EdgeEvidence]
+    unseen_by_lines: frozenset[Edge] = frozenset()
+    """Edges that straight lines do not show: what lines say of errors of measurement is chance there."""
 
     @property
     def doubtful(self) -> list[Edge]:
@@ -185,12 +191,12 @@ class Directions:
             i, j = each.cause, each.effect
             certain = shared[i, j] or {i, j} in pairs or knowledge.required[j] >> i & 1
             evidence.append(each.decided(graph, present=each.present and bool(certain)))
-        return Directions(graph, evidence)
+        return replace(self, graph=graph, evidence=evidence)
 
     def with_sites(self, standing: Float[np.ndarray, "node node"]) -> Directions:
         """Say at how many sites each edge stands."""
         evidence = [each._replace(sites=float(standing[each.cause, each.effect])) for each in self.evidence]
-        return Directions(self.graph, evidence)
+        return replace(self, evidence=evidence)
 
     def with_confounding(
         self,
@@ -214,11 +220,11 @@ class Directions:
             marked = each._replace(together=float(together[edge]), confounding=state).decided(graph, present=present)
             certain = state == RULED_OUT or bool(knowledge.required[j] >> i & 1)
             evidence.append(marked._replace(sure_cause=marked.directed and certain))
-        return Directions(graph, evidence)
+        return replace(self, graph=graph, evidence=evidence)
 
     def if_any_may_be_hidden(self) -> Directions:
         """Call only those edges directed that are sure causes."""
-        return Directions(self.graph, [each._replace(directed=each.sure_cause) for each in self.evidence])
+        return replace(self, evidence=[each._replace(directed=each.sure_cause) for each in self.evidence])
 
 
 def surely_worse(compared: Worse, confidence: float) -> bool:
@@ -277,7 +283,9 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     unsure = [(each.cause, each.effect) for each in evidence if not each.present]
     dependent = suspected(dag, graph, otherwise, scores)
     graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
-    return Directions(graph, [each.decided(graph, present=each.present) for each in evidence])
+    least = least_evidence(confidence)
+    unseen = frozenset(edge for edge, each in zip(edges, compared, strict=False) if each.of_lines < least)
+    return Directions(graph, [each.decided(graph, present=each.present) for each in evidence], unseen)
 
 
 def _find_contradicted(
@@ -304,7 +312,7 @@ def doubt_outshone(dag: Graph, directions: Directions, scores: Scores, knowledge
         edge = each.cause, each.effect
         is_slight = edge in absent and absent[edge] < left[edge] and not knowledge.required[edge[1]] >> edge[0] & 1
         evidence.append(each.decided(directions.graph, present=each.present and not is_slight))
-    return Directions(directions.graph, evidence)
+    return replace(directions, evidence=evidence)
 
 
 def _sources(dag: Graph, scores: Scores, compared: Sequence[Compared]) -> list[str]:
