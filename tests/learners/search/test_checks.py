@@ -336,3 +336,16 @@ def test_an_edge_that_tells_less_than_errors_of_another_cause_would_hide_is_not_
     assert len(between) == 1
     assert not between.present.any()
     assert evidence.present.sum() == 2
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_lines_say_nothing_of_the_errors_behind_an_edge_that_they_do_not_show(seed):
+    rng, tables = np.random.default_rng(seed), {}
+    for site in ("a", "b", "c", "d"):
+        cause, other = (rng.normal(size=500) for _ in range(2))
+        near = 0.8 * other + 0.6 * rng.normal(size=500)
+        effect = cause**2 + other + near + rng.normal(size=500)
+        wave = np.cos(1.5 * effect) + 0.5 * other + 0.3 * rng.normal(size=500)
+        tables[site] = pd.DataFrame({"cause": cause, "other": other, "near": near, "effect": effect, "wave": wave})
+    evidence = EvidenceSearch(restarts=0).fit(tables).edge_evidence_.set_index(["cause", "effect"])
+    assert evidence.loc[("effect", "wave"), "present"]
