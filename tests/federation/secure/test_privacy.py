@@ -46,9 +46,9 @@ def test_masked_numbers_look_uniform_whatever_they_are(value: float):
         differences.append(to_bytes(difference))
     assert len(vectors) == 3
     for content in (*vectors, *differences):
-        assert chi_square_of_bytes(content) > 0.001
+        assert chi_square_of_bytes(content) > 1e-6
         for byte in range(8):
-            assert chi_square_of_bytes(content[byte::8]) > 0.0001
+            assert chi_square_of_bytes(content[byte::8]) > 1e-7
     assert chi_square_of_bytes(to_bytes(encode(np.full(5000, value)))) < 1e-9  # the test would notice
 
 

@@ -143,7 +143,7 @@ class Directions:
     graph: Graph
     evidence: list[EdgeEvidence]
     unseen_by_lines: frozenset[Edge] = frozenset()
-    """Edges that straight lines do not show: what lines say of errors of measurement is chance there."""
+    """Strong edges that straight lines do not show: what lines say of errors of measurement is chance there."""
 
     @property
     def doubtful(self) -> list[Edge]:
@@ -268,7 +268,8 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
         present = bool(knowledge.required[j] >> i & 1) or surely_worse(without, confidence)
         known = EdgeEvidence(i, j, *without, *other_way, present, directed=True, by_changes=by_changes, told_by=told_by)
         evidence.append(known)
-    contradicted = _find_contradicted(dag, dict(zip(edges, compared, strict=False)), scores, knowledge, confidence)
+    compared_absent = dict(zip(edges, compared, strict=False))
+    contradicted = _find_contradicted(dag, compared_absent, scores, knowledge, confidence)
     doubtful |= contradicted
     for _, effect in contradicted:  # its causes may be others: no direction is sure that rests on them
         graph[effect] |= dag[:, effect] & ~knowledge.impossible[effect]
@@ -283,9 +284,22 @@ def weigh(dag: Graph, scores: Scores, search: OrderSearch, knowledge: Knowledge,
     unsure = [(each.cause, each.effect) for each in evidence if not each.present]
     dependent = suspected(dag, graph, otherwise, scores)
     graph = _without_forced(told_by_independences(graph, unsure, dependent, otherwise))
-    least = least_evidence(confidence)
-    unseen = frozenset(edge for edge, each in zip(edges, compared, strict=False) if each.of_lines < least)
-    return Directions(graph, [each.decided(graph, present=each.present) for each in evidence], unseen)
+    evidence = [each.decided(graph, present=each.present) for each in evidence]
+    return Directions(graph, evidence, _unseen_by_lines(dag, compared_absent, confidence))
+
+
+def _unseen_by_lines(dag: Graph, absent: Mapping[Edge, Compared], confidence: float) -> frozenset[Edge]:
+    """Return the edges that lines do not show, and that tell more than what errors of another cause would leave.
+
+    That is less than the other cause tells itself; only one with an edge to the edge's own cause matters.
+    """
+    adjacent, least = dag | dag.T, least_evidence(confidence)
+
+    def is_foremost(cause: int, effect: int) -> bool:
+        others = np.flatnonzero(dag[:, effect] & adjacent[:, cause]).tolist()
+        return all(absent[other, effect].worse <= absent[cause, effect].worse for other in others)
+
+    return frozenset(edge for edge, each in absent.items() if each.of_lines < least and is_foremost(*edge))
 
 
 def _find_contradicted(
