@@ -114,6 +114,12 @@ def test_a_number_of_participants_is_lowered_where_a_site_is_left_out(simulation
     assert learner.participation == 3
 
 
+def test_a_site_with_too_few_rows_for_a_half_is_named_before_anything_is_learned(learner, simulation):
+    few = [simulation.silos[0].with_rows(np.arange(15)), *simulation.silos[1:]]
+    with pytest.raises(FeddagError, match=r"'site-01': 15 rows are too few to learn from half .* at least 20"):
+        edge_stability(learner, few, bootstraps=1)
+
+
 def test_half_of_the_rows_are_drawn_none_twice_and_never_make_a_column_constant():
     values = np.column_stack([np.arange(10.0), np.eye(10)[0]])
     for seed in range(20):

@@ -34,6 +34,7 @@ from feddag.learners.status import Progress, Status
 from feddag.parallel import as_finished
 from feddag.silos import CheckedSilos, Silo
 from feddag.silos.cells import count_levels, rare_levels
+from feddag.silos.checks import MINIMUM_ROWS
 
 CONFIDENCE = 0.95
 _MOST_DRAWS = 100
@@ -199,6 +200,12 @@ def edge_stability(
     """
     check_replicates(bootstraps, jobs, seed)
     silos = learner.check(silos)
+    for silo in silos:
+        if silo.rows < 2 * MINIMUM_ROWS:
+            raise FeddagError(
+                f"Site {silo.name!r}: {silo.rows} rows are too few to learn from half of them. Stability needs at "
+                f"least {2 * MINIMUM_ROWS} at every site: leave the site out."
+            )
     wanted = [Replicate("bootstrap", number) for number in range(bootstraps)]
     if len(silos) > 1:
         wanted += [Replicate("without", number) for number in range(len(silos))]
